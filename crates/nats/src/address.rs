@@ -1,4 +1,4 @@
-//! Server addresses: their syntax, and the credentials that they may contain.
+//! Parses server addresses, and the credentials that an address may contain.
 
 use std::net::Ipv6Addr;
 
@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 /// The maximum length of a host name in DNS.
 const MAX_HOST: usize = 253;
 
-/// An address without its credentials, and the credentials.
+/// An address without credentials, and the credentials that were removed from it.
 pub(crate) struct Address {
     pub(crate) server: ServerAddr,
     /// A user and a password, or only a token.
@@ -19,8 +19,8 @@ pub(crate) struct Address {
 ///
 /// # Errors
 ///
-/// Returns the reason if the string is not a valid address. The reason contains no part of a
-/// password.
+/// Returns the reason if the string is not a valid address. The reason does not contain any part of
+/// a password.
 pub(crate) fn parse(text: &str) -> Result<Address, String> {
     let (scheme, rest) = text.split_once("://").unwrap_or(("nats", text));
     if text.is_empty() {

@@ -1,4 +1,4 @@
-//! Combines both sides of a bridge without creating loops: an event received from another process
+//! Combines both sides of a bridge without creating loops. An event received from another process
 //! is not sent out again.
 
 use std::fmt;
@@ -20,7 +20,8 @@ use crate::outgoing::{NatsPublisher, NatsPublisherBuilder, NatsReport};
 use crate::status::OnStatus;
 use crate::subject::Subject;
 
-/// An event on a bus that is shared with other processes. It dereferences to the inner event.
+/// An event on a bus that is shared with other processes. A `Routed` value dereferences to the
+/// inner event.
 ///
 /// # Examples
 ///
@@ -35,13 +36,13 @@ use crate::subject::Subject;
 pub struct Routed<T> {
     /// The event.
     pub event: T,
-    /// The identity of the publisher if the event comes from another process, or `None` if it comes
-    /// from this process.
+    /// The identity of the publisher if the event was received from another process, or `None` if
+    /// this process published the event.
     pub origin: Option<Arc<str>>,
 }
 
 impl<T> Routed<T> {
-    /// Wraps an event of this process.
+    /// Wraps an event that this process publishes.
     pub fn local(event: T) -> Self {
         Self { event, origin: None }
     }
@@ -55,8 +56,8 @@ impl<T> Deref for Routed<T> {
     }
 }
 
-/// Encodes and decodes only the event. Every decoded event counts as an event of this process until
-/// the reader sets its origin.
+/// Encodes and decodes only the inner event. Every decoded event counts as an event of this process
+/// until the reader sets the event's origin.
 struct Inner<T>(Arc<dyn Codec<T>>);
 
 impl<T: 'static> Codec<Routed<T>> for Inner<T> {
@@ -77,10 +78,11 @@ impl<T: 'static> Codec<Routed<T>> for Inner<T> {
     }
 }
 
-/// Both sides of a bridge. All processes with a bridge share the events on their buses.
+/// Both sides of a bridge. All processes whose bridges use the same stream share the events on
+/// their buses.
 ///
-/// Events of this process are sent to the stream, and events of other processes are published on
-/// the bus. An event received from another process is not sent out again, and a bridge does not
+/// The bridge sends this process's events to the stream, and publishes other processes' events on
+/// the bus. The bridge does not send out events that it received from other processes, and does not
 /// receive the events that it sent out itself. Each process therefore sees each event once.
 ///
 /// # Examples
@@ -102,8 +104,8 @@ pub struct NatsBridge {
 }
 
 impl NatsBridge {
-    /// Returns a builder for a server and a stream, with events encoded as JSON. The stream is
-    /// created if it does not exist. Its subjects begin with `events`.
+    /// Returns a builder for a bridge to this stream on this server. Events are encoded as JSON.
+    /// The stream is created if it does not exist. The stream's subjects begin with `events`.
     pub fn builder<T>(server: &str, stream: &str, options: StreamOptions) -> NatsBridgeBuilder<T>
     where
         T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
@@ -133,7 +135,7 @@ impl NatsBridge {
         &self.reader
     }
 
-    /// Returns the status of the side that is in the worse state. For the status of each side, see
+    /// Returns the status of the side with the more severe state. For the status of each side, see
     /// [`out`](Self::out) and [`reader`](Self::reader).
     pub fn status(&self) -> RemoteStatus {
         let (out, reader) = (self.out.status(), self.reader.status());
@@ -189,16 +191,16 @@ impl<T: Clone + Send + Sync + 'static> NatsBridgeBuilder<T> {
         self
     }
 
-    /// Sets a function that chooses the subject of each event. By default, the prefix is the
-    /// subject of all events.
+    /// Sets a function that chooses the subject of each event. By default, the subject of all
+    /// events is the prefix.
     pub fn subject(mut self, subject: impl Fn(&T) -> Subject + Send + Sync + 'static) -> Self {
         self.subject = Some(Box::new(subject));
         self
     }
 
     /// Sets a function that each side calls with its own status whenever the state or the failure
-    /// changes. It runs on the threads of the two sides, so it must not block. If it panics, the
-    /// panic is caught.
+    /// changes. The function runs on the threads of the two sides, so it must not block. If the
+    /// function panics, the panic is caught.
     pub fn on_status(mut self, on_status: impl Fn(&RemoteStatus) + Send + Sync + 'static) -> Self {
         self.on_status = Some(Arc::new(Box::new(on_status)));
         self
@@ -213,7 +215,8 @@ impl<T: Clone + Send + Sync + 'static> NatsBridgeBuilder<T> {
     ///
     /// # Blocking
     ///
-    /// Blocks under the same conditions as these two methods.
+    /// Blocks under the same conditions as [`NatsPublisherBuilder::attach`] and
+    /// [`NatsSubscriberBuilder::attach`].
     pub fn attach(self, bus: &Broadcaster<Routed<T>>) -> Result<NatsBridge, BuildError> {
         let Self { out, reader, codec, subject, on_status } = self;
         let mut out = NatsPublisherBuilder::with_codec(out, Inner(codec.clone()))

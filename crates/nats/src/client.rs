@@ -1,4 +1,5 @@
-//! A connection to the servers: a NATS client, and the state of its link, which tasks can wait on.
+//! Connects to the servers. A connection consists of a NATS client and the state of the client's
+//! link. Tasks can wait for changes of this state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +22,13 @@ const MAX_PAUSE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) is_connected: bool,
-    /// The number of connections so far, which distinguishes one connection from the next.
+    /// The number of connections so far, which distinguishes each connection from the next
+    /// connection.
     pub(crate) epoch: u64,
-    /// The number of failed attempts since the last connection, and the last failure.
+    /// The number of failed attempts to connect since the last connection, and the last failure.
     pub(crate) attempts: u64,
     pub(crate) failure: Option<Failure>,
-    /// The number of refusals by the server so far, and the text of the last one.
+    /// The number of refusals by the server so far, and the text of the last refusal.
     pub(crate) refusals: u64,
     pub(crate) refusal: String,
 }
@@ -82,12 +84,13 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Starts connecting, and retries indefinitely. If `within` is set, waits for the first
-    /// connection.
+    /// Starts connecting, and retries indefinitely. If `within` is set, waits until the client is
+    /// connected for the first time.
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no connection within that time.
+    /// Returns an error if the client cannot be started with these settings, or if `within` is set
+    /// and the client is not connected within that time.
     pub(crate) async fn open(
         settings: Settings,
         capacity: usize,
@@ -95,14 +98,16 @@ impl Connection {
     ) -> Result<Self, BuildError> {
         let Settings { client, servers, shown } = settings;
         let failed = |text: String| BuildError::Connect { servers: shown.clone(), text };
-        // Only the client's own tasks hold the sender, so it is dropped when they end.
+        // Only the client's own tasks hold the sender, so the sender is dropped when these tasks
+        // end.
         let (sender, mut link) = watch::channel(Link::default());
         let attempts = sender.clone();
         let settings = client
             .retry_on_initial_connect()
             .subscription_capacity(capacity)
             .reconnect_delay_callback(pause)
-            // This callback does not choose a server. It only observes how the last attempts ended.
+            // This callback does not choose a server, but only observes how the last attempts to
+            // connect ended.
             .reconnect_to_server_callback(move |servers, _| {
                 let attempts = attempts.clone();
                 async move {
@@ -129,8 +134,8 @@ impl Connection {
         Ok(Self { client, link })
     }
 
-    /// Waits until the client has ended. Unless its end was requested, only a fault ends the
-    /// client.
+    /// Waits until the client has ended. If the program did not request this, the client has ended
+    /// because of a fault.
     pub(crate) async fn ended(&mut self) {
         // An error means that the client's tasks have ended.
         let _ = self.link.wait_for(|_| false).await;
@@ -141,7 +146,8 @@ impl Connection {
         self.link.has_changed().is_err()
     }
 
-    /// Waits for a connection, and returns its number. Never returns if the client has ended.
+    /// Waits until the client is connected, and returns the number of the connection. Never returns
+    /// if the client ends before it is connected.
     pub(crate) async fn connected(&mut self) -> u64 {
         let epoch = self.link.wait_for(|link| link.is_connected).await.map(|link| link.epoch);
         match epoch {
@@ -150,7 +156,7 @@ impl Connection {
         }
     }
 
-    /// Waits for a connection with a number other than `epoch`.
+    /// Waits until the client is connected and the number of the connection differs from `epoch`.
     pub(crate) async fn reconnected(&mut self, epoch: u64) {
         if self.link.wait_for(|link| link.is_connected && link.epoch != epoch).await.is_err() {
             std::future::pending::<()>().await;
@@ -228,7 +234,7 @@ fn signed(settings: ConnectOptions, auth: Option<Auth>) -> Result<ConnectOptions
 #[cfg(feature = "nkeys")]
 fn seed(path: &std::path::Path) -> Result<String, String> {
     let seed = read(path)?.trim().to_owned();
-    // The parser's error may repeat a part of the seed, so it is not shown.
+    // The parser's error may repeat a part of the seed, so the error is not shown.
     match nkeys::KeyPair::from_seed(&seed) {
         Ok(_) => Ok(seed),
         Err(_) => Err(format!("{} has no seed of an nkey, a word that begins with `SU`", path.display())),
@@ -241,7 +247,7 @@ fn read(path: &std::path::Path) -> Result<String, String> {
 }
 
 /// Returns the pause before an attempt to connect. There is no pause before the first attempt. Each
-/// later pause is twice as long as the previous one, up to [`MAX_PAUSE`].
+/// later pause is twice as long as the previous pause, up to [`MAX_PAUSE`].
 fn pause(attempts: usize) -> Duration {
     let doublings = u32::try_from(attempts.saturating_sub(2)).unwrap_or(u32::MAX).min(16);
     if attempts <= 1 { Duration::ZERO } else { (Duration::from_millis(20) * (1 << doublings)).min(MAX_PAUSE) }
@@ -261,7 +267,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Returns the JetStream error that caused a client error, if there is one.
+/// Returns the JetStream error that caused a client error, or `None` if there is no such error.
 pub(crate) fn server_error<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> Option<&'a async_nats::jetstream::Error> {
@@ -298,13 +304,13 @@ mod tests {
         assert!(!link.note(&Event::LameDuckMode));
     }
 
-    /// The client would panic if it needed a provider and none was available.
+    /// The client would panic if it needed a TLS provider and no provider was available.
     #[test]
     fn without_a_provider_a_server_that_requires_tls_is_a_failure_that_names_the_feature() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("nats://{}", listener.local_addr().unwrap());
         std::thread::spawn(move || {
-            // The thread ends with the process.
+            // The thread runs until the process exits.
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 let info = r#"{"server_id":"","version":"","max_payload":1,"tls_required":true}"#;
@@ -317,7 +323,7 @@ mod tests {
             let mut connection = Connection::open(settings, 1, None).await.unwrap();
             let link = connection.link.wait_for(|link| link.failure.is_some()).await.unwrap().clone();
             assert!(link.failure.unwrap().text.contains("without the feature `tls-ring`"));
-            // The client is still running, and retries.
+            // The client is still running, and continues to retry.
             connection.link.wait_for(|link| link.attempts > 2).await.unwrap();
             assert!(!connection.has_ended());
         });

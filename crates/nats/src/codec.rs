@@ -12,7 +12,7 @@ pub type CodecError = Box<dyn Error + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Framing {
-    /// Events are separated by a line feed. The bytes of an event must not contain one.
+    /// Events are separated by line feeds. The bytes of an event must not contain a line feed.
     Lines,
     /// Each event is preceded by its length, as four bytes in little-endian order.
     Lengths,
@@ -52,8 +52,8 @@ pub enum Framing {
 /// # Ok::<(), CodecError>(())
 /// ```
 pub trait Codec<T>: Send + Sync + 'static {
-    /// Returns the name and the version, such as `json-lines/1`. The string must consist of 1 to 64
-    /// printable ASCII characters without blanks.
+    /// Returns the codec's name and version, such as `json-lines/1`. The string must consist of 1
+    /// to 64 printable ASCII characters without blanks.
     fn name(&self) -> &str;
 
     /// Returns the layout of the events in a message.
@@ -63,18 +63,20 @@ pub trait Codec<T>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Returns an error if the event cannot be encoded. The event then counts as lost.
+    /// Returns an error if the event cannot be encoded. An event that cannot be encoded counts as
+    /// lost.
     fn encode(&self, event: &T, to: &mut Vec<u8>) -> Result<(), CodecError>;
 
     /// Decodes an event.
     ///
     /// # Errors
     ///
-    /// Returns an error if the bytes are not a valid event. The event then becomes part of a gap.
+    /// Returns an error if the bytes are not a valid event. An event that cannot be decoded becomes
+    /// part of a gap.
     fn decode(&self, bytes: &[u8]) -> Result<T, CodecError>;
 }
 
-/// The codec `json-lines/1`, which encodes each event as one line of JSON.
+/// The `json-lines/1` codec, which encodes each event as one line of JSON.
 ///
 /// # Examples
 ///

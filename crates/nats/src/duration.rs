@@ -1,9 +1,9 @@
-//! Durations in configuration files, in the same format as in eventcast's own options. Fields use
-//! this module through `#[serde(with = ...)]`.
+//! Reads and writes durations in configuration files, in the same format as in eventcast's own
+//! options. Fields use this module through `#[serde(with = ...)]`.
 
 pub(crate) use eventcast::duration::{deserialize, serialize};
 
-/// The same functions for optional fields.
+/// Reads and writes optional durations.
 pub(crate) mod option {
     use std::time::Duration;
 

@@ -7,8 +7,8 @@ use std::io;
 use eventcast::error::WatchError;
 use eventcast::escape::escape;
 
-/// The error returned if a publisher, a subscriber or a sink cannot be created. Its message names
-/// the cause, with control characters escaped, and never contains a password or a token.
+/// The error returned if a publisher, a subscriber or a sink cannot be created. The error message
+/// names the cause, with control characters escaped, and never contains a password or a token.
 ///
 /// # Examples
 ///
@@ -25,15 +25,16 @@ use eventcast::escape::escape;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// An option has a value outside its range.
+    /// An option has an invalid value, or this build does not support the option.
     #[non_exhaustive]
     Invalid {
         /// The name of the option.
         option: &'static str,
-        /// The range and the value.
+        /// The allowed values, and the invalid value.
         text: String,
     },
-    /// There is no connection, and the options require one.
+    /// A file that the connection requires cannot be used, or the options require a connection and
+    /// there is none in time.
     #[non_exhaustive]
     Connect {
         /// The addresses, without credentials.
@@ -41,7 +42,7 @@ pub enum BuildError {
         /// The cause.
         text: String,
     },
-    /// The bus refuses the watcher.
+    /// The bus refused the watcher.
     Watch(WatchError),
     /// The system cannot start the thread or its runtime.
     Thread(io::Error),

@@ -25,27 +25,27 @@ const NO_CLIENT: &str =
 const NOT_NATS: &str = "the response is not from a NATS server";
 
 /// Each row holds a part of the client's error message, the text for the operator, and whether the
-/// error is a refusal. Hints go at the end of the text. The first matching row is used, so the
-/// order matters.
+/// error is a refusal. If a text includes a hint, the hint is at the end of the text. The first
+/// matching row is used, so the order of the rows matters.
 const KNOWN: &[(&str, &str, bool)] = &[
     ("authorization violation", "authorization violation: check the user, password, token or key", true),
     ("failed signing nonce", "authentication with the nkey or the credentials failed: check the file", true),
     ("onnection refused", "connection refused: is a server running there?", false),
     ("timed out", "no response in time: is it a NATS server?", false),
     ("'HTTP/", "an HTTP server responded, not a NATS server", false),
-    // These errors contain a line sent by the server, which may repeat the credentials, so their
-    // own text is not shown.
+    // These errors contain a line sent by the server, which may repeat the credentials. The text of
+    // these errors is therefore not shown.
     ("invalid server operation", NOT_NATS, false),
     ("expected INFO", NOT_NATS, false),
     ("unable to parse", NOT_NATS, false),
     ("UnknownIssuer", NO_ISSUER, false),
-    // Reported if another authority has the same name as the issuer.
+    // The client reports this error if another authority has the same name as the issuer.
     ("BadSignature", NO_ISSUER, false),
     ("CertificateRequired", NO_CLIENT, true),
     // Servers also respond with this error if the client presents no certificate.
     ("BadCertificate", NO_CLIENT, true),
     ("UnknownCA", NO_CLIENT, true),
-    // The error that `NO_PROVIDER` causes.
+    // The client reports this error because of `NO_PROVIDER`.
     (
         "NUL byte",
         "the server requires TLS, and this program is built without the feature `tls-ring` of eventcast-nats",
@@ -53,13 +53,13 @@ const KNOWN: &[(&str, &str, bool)] = &[
     ),
 ];
 
-/// The name of a certificate file that cannot exist. Without a TLS provider the client would panic.
-/// It reads the certificate files first, so this name makes the connection fail with an error
-/// instead.
+/// The name of a certificate file that cannot exist. Without a TLS provider, the client would
+/// panic. The client reads the certificate files first, so this name makes the connection fail with
+/// an error instead.
 pub(crate) const NO_PROVIDER: &str = "\0";
 
-/// The failure that is reported if a connected server does not acknowledge a message. A server that
-/// cannot write to its disk does not respond.
+/// The failure that is reported if a connected server does not acknowledge a message. If a server
+/// cannot write to its disk, it does not respond.
 pub(crate) const NO_ACK: &str =
     "no acknowledgement in time: the server may be overloaded or its disk may be full";
 
@@ -88,14 +88,15 @@ fn explain(error: &str) -> Failure {
     Failure::new(error.trim_start_matches("IO error: "))
 }
 
-/// Returns the failure of the last attempts to connect to these servers, or `None` if there was
-/// none.
+/// Returns the failure of the last attempts to connect to these servers, or `None` if there was no
+/// failure.
 pub(crate) async fn of_attempts(servers: &[Server]) -> Option<Failure> {
     let (mut texts, mut is_refusal) = (Vec::new(), false);
     for server in servers {
         let (host, port) = (server.addr.host(), server.addr.port());
         let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        // The client does not record that a name cannot be resolved, so this is checked here.
+        // The client does not record that a host name cannot be resolved, so this function checks
+        // whether the name can be resolved.
         let unresolved = match server.addr.socket_addrs().await {
             Ok(mut found) => found.next().is_none().then(|| "it has no address".to_owned()),
             Err(error) => Some(error.to_string()),

@@ -4,12 +4,14 @@
 //! - [`NatsPublisher`] watches a bus and sends its events to a stream.
 //! - [`NatsSubscriber`] reads a stream and publishes the events on a bus, or passes them to a
 //!   [`RemoteWatcher`].
-//! - [`NatsBridge`] does both, so that processes share the events of their buses.
+//! - [`NatsBridge`] combines a publisher and a subscriber, so that processes share the events on
+//!   their buses.
 //! - [`NatsSink`] stores recorded events in a stream that holds the latest state of each event.
 //!
-//! The next message is sent only after the server has acknowledged the previous one. A reader
-//! therefore receives each publisher's events once and in order, even across server crashes and
-//! lost connections. If events are missing, the reader receives their number in their place.
+//! A publisher sends a message only after the server has acknowledged the previous message, or
+//! after the events in the previous message have been counted as lost. A reader therefore receives
+//! each publisher's events once and in order, even across server crashes and lost connections. If
+//! events are missing, the reader receives the number of missing events in place of the events.
 //!
 //! # Two processes
 //!
@@ -56,18 +58,18 @@
 //!
 //! # Acknowledged is not on disk
 //!
-//! By default, a server writes acknowledged messages to disk within two minutes. They survive the
-//! end of the server's process, but can be lost in a power failure. `docs/nats.md` in the
-//! repository explains which server option changes this, which guarantees are exact and which are
-//! at least once, and how each failure is handled.
+//! By default, a server writes acknowledged messages to disk within two minutes. Acknowledged
+//! messages survive if the server's process ends, but can be lost in a power failure.
+//! `docs/nats.md` in the repository explains which server option changes this behaviour, which
+//! guarantees are exact and which are at least once, and how each failure is handled.
 //!
 //! # TLS and keys
 //!
-//! The feature `tls-ring` enables TLS with ring. A program that prefers another provider does not
-//! need the feature, and installs its provider with rustls' `CryptoProvider::install_default`.
-//! Without a provider, an address with `tls://` is an error, and if a server requires TLS, the
-//! status reports this. The feature `nkeys` enables authentication with an nkey or a credentials
-//! file.
+//! The `tls-ring` feature enables TLS with ring. If a program prefers another TLS provider, the
+//! program does not need this feature, and installs that provider with rustls'
+//! `CryptoProvider::install_default`. Without a provider, an address with `tls://` is an error. If
+//! a server requires TLS and there is no provider, the status reports the problem. The `nkeys`
+//! feature enables authentication with an nkey or a credentials file.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

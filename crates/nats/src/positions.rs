@@ -1,11 +1,11 @@
-//! The reader's state machine, which determines which events of a message are new and how many are
-//! missing before them.
+//! The reader's state machine, which determines which events in a message are new and how many
+//! events are missing before them.
 //!
 //! Each origin numbers its events, including lost events. Without a filter, a jump in these
 //! positions is a gap. With a filter, the positions also jump where events of other subjects are
-//! left out. In that case, gaps are found from the numbers that the origin assigns to the events of
-//! each subject. In both cases, repeats are recognised by their position, because a reader receives
-//! an origin's messages in the order of their positions.
+//! left out, so the reader detects gaps from the numbers that the origin assigns to the events of
+//! each subject. With or without a filter, repeated events are recognised by their positions,
+//! because a reader receives an origin's messages in the order of their positions.
 //!
 //! | message | without a filter | with a filter |
 //! |---|---|---|
@@ -26,10 +26,10 @@ use crate::wire::{Head, Origin};
 /// The maximum number of origins, and of pairs of an origin and a subject, that a reader tracks.
 pub(crate) const MEMORY: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
-/// The reader's verdict on a message.
+/// The numbers of missing, repeated and new events that a reader determines for a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The number of events that are missing before the first new one.
+    /// The number of events that are missing before the first new event.
     pub(crate) gap: u64,
     /// The number of events at the beginning of the message that were already received.
     pub(crate) repeated: u64,
@@ -43,8 +43,8 @@ pub(crate) struct Reached {
     pub(crate) origin: Origin,
     /// The position after the last received event.
     pub(crate) position: u64,
-    /// With a filter, the subject of that event, and the number that follows the event's number
-    /// within the subject.
+    /// If the reader has a filter, the subject of the last received event, and the number that
+    /// follows the event's number within this subject.
     pub(crate) subject: Option<(Arc<str>, u64)>,
 }
 
@@ -63,11 +63,11 @@ impl Reached {
 pub(crate) struct Positions {
     /// The next position of each origin.
     origins: LruCache<Origin, u64>,
-    /// The next number of each subject, by origin. Empty without a filter.
+    /// The next number of each subject, by origin. This map is empty if the reader has no filter.
     subjects: LruCache<(Origin, Box<str>), u64>,
     has_filter: bool,
-    /// Whether the reader has seen the stream from its first message. If so, an unknown origin
-    /// begins at zero.
+    /// Whether the reader has seen the stream from its first message. If this is true, the
+    /// positions of an unknown origin begin at zero.
     from_start: bool,
 }
 
@@ -93,11 +93,11 @@ impl Positions {
             self.origins.put(known, *next);
         }
         // With a filter, the position may have been saved by a reader with another filter or
-        // without one, so an unknown subject need not begin at zero.
+        // without a filter, so the numbers of an unknown subject need not begin at zero.
         self.from_start = from_start && !self.has_filter;
     }
 
-    /// Returns the point that a reader reaches with a message.
+    /// Returns the point that a reader reaches by receiving a message.
     pub(crate) fn behind(&self, head: &Head, subject: &str) -> Reached {
         let first = head.subject_first.filter(|_| self.has_filter);
         let subject = first.map(|first| (subject.into(), first.saturating_add(head.count)));
@@ -152,7 +152,7 @@ impl Positions {
         let missing = match next {
             Some(next) if number >= next => number - next,
             // The publisher has evicted the subject in the meantime, so the subject's numbers start
-            // again.
+            // again at zero.
             Some(_) => number,
             None if self.from_start => number,
             None => 0,
@@ -168,7 +168,8 @@ impl Positions {
             *known = next.max(*known);
         } else {
             if self.origins.len() == MEMORY.get() {
-                // An origin that was evicted and then appears again does not begin at zero.
+                // If an origin was evicted and then appears again, its positions do not begin at
+                // zero.
                 self.from_start = false;
             }
             self.origins.put(head.origin.clone(), next);

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 /// The maximum length of a displayed failure, in characters.
 const SHOWN: usize = 500;
 
-/// The status of a part of a program that depends on a remote service: its state, and the reason
-/// for it.
+/// The status of a part of a program that depends on a remote service. The status contains the
+/// part's state and the reason for this state.
 ///
-/// `Display` writes one line. The line includes the last failure unless there has been a success
-/// since, truncated to 500 characters and with control characters escaped.
+/// `Display` writes one line. Unless there has been a success since the last failure, the line
+/// includes this failure, truncated to 500 characters and with control characters escaped.
 ///
 /// # Examples
 ///
@@ -39,8 +39,8 @@ pub struct RemoteStatus {
     pub state: RemoteState,
     /// The time at which the part entered this state.
     pub since: Timestamp,
-    /// The text of the last failure, unmodified, or `None` if there has been none. A success does
-    /// not clear it.
+    /// The unmodified text of the last failure, or `None` if there has been no failure. A success
+    /// does not clear this field.
     pub last_failure: Option<String>,
     /// The number of failed attempts since the last success.
     pub attempts: u64,
@@ -54,7 +54,7 @@ impl RemoteStatus {
         Self { state, since, last_failure: None, attempts: 0, waiting: 0 }
     }
 
-    /// Returns the last failure, unless there has been a success since.
+    /// Returns the last failure, or `None` if there has been no failure since the last success.
     ///
     /// # Examples
     ///

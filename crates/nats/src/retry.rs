@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::options::RetryOptions;
 
-/// The pauses between attempts at one operation. Each is twice as long as the previous one, up to a
-/// limit, and randomly shortened by up to a quarter so that many clients do not retry at the same
-/// time.
+/// The pauses between attempts at one operation. Each pause is twice as long as the previous pause,
+/// up to a limit. Each pause is also randomly shortened by up to a quarter, so that many clients do
+/// not retry at the same time.
 pub(crate) struct Backoff {
     next: Duration,
     max: Duration,

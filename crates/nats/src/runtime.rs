@@ -52,9 +52,9 @@ impl Signal {
     }
 }
 
-/// Opens a connection on the program's runtime, or on a new thread with its own runtime, and runs
-/// the future that `task` returns for the connection there. Waits for a connection to a server only
-/// if `within` limits the time to connect.
+/// Opens a connection on the program's runtime, or on a new thread with its own runtime. Then runs
+/// the future that `task` returns for this connection, on the same runtime. Waits for a connection
+/// to a server only if `within` limits the time to connect.
 pub(crate) fn connect_and_run<F, R>(
     handle: Option<Handle>,
     options: &ConnectionOptions,
@@ -110,7 +110,8 @@ where
         thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
             let _finish = finish;
             runtime.block_on(task);
-            // The last messages to the server are sent without waiting for anything else.
+            // Do not wait for blocking operations that are still running, such as resolving a host
+            // name.
             runtime.shutdown_timeout(Duration::ZERO);
         })?;
     }

@@ -1,5 +1,5 @@
-//! The status of a bridge, and the recipients of its changes, which are the program's hook and the
-//! log.
+//! Tracks the status of a bridge, and reports changes of the status to the program's hook and to
+//! the log.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,10 +16,11 @@ pub(crate) const CLIENT_ENDED: &str = "the NATS client has stopped because of an
 /// The failure that is reported if a bridge's task has ended prematurely.
 const TASK_ENDED: &str = "the task of the bridge has panicked, or its runtime has ended";
 
-/// A user-supplied function that is called on each change.
+/// A user-supplied function that is called on each change of the status.
 pub(crate) type OnStatus = Box<dyn Fn(&RemoteStatus) + Send + Sync>;
 
-/// The status, set by a task of the bridge and read by the program.
+/// The status of one side of a bridge, which is set by a task of the bridge and read by the
+/// program.
 #[derive(Clone)]
 pub(crate) struct StatusCell(Arc<Inner>);
 
@@ -131,8 +132,8 @@ impl StatusCell {
         });
     }
 
-    /// Changes the status. If its state or its failure differs afterwards, notifies the hook and
-    /// the log, outside the lock.
+    /// Changes the status. If the change affects the state or the failure, notifies the hook and
+    /// the log after releasing the lock.
     fn update(&self, change: impl FnOnce(&mut Now)) {
         let status = {
             let mut now = self.0.now.lock();
@@ -157,8 +158,9 @@ impl StatusCell {
     }
 }
 
-/// Writes status changes to the log. The first failure is logged immediately, and later failures at
-/// most every ten seconds. A recovery is logged if the failure before it was logged.
+/// Writes status changes to the log. The first failure is logged immediately, and later failures
+/// are logged at most once every ten seconds. A recovery is logged if the failure before the
+/// recovery was logged.
 #[cfg(feature = "tracing")]
 mod log {
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -178,7 +180,7 @@ mod log {
     #[derive(Default)]
     struct Last {
         at: Option<Instant>,
-        /// The number of failures that have not been logged since then.
+        /// The number of failures that have not been logged since the last log entry.
         unmentioned: u64,
         is_failure: bool,
     }
@@ -202,7 +204,7 @@ mod log {
                 std::mem::take(&mut last.unmentioned)
             };
             let name = escape(&self.name);
-            // The subscriber is the program's code, and may panic.
+            // The log subscriber is the program's code, and may panic.
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 if is_failure {
                     tracing::warn!(unmentioned, "{name}: {status}");

@@ -3,7 +3,7 @@
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// The deadline for stopping, or `None` while no stop is requested.
+/// The shutdown deadline, or `None` while no shutdown is requested.
 pub(crate) type Stop = watch::Receiver<Option<Instant>>;
 
 /// Waits until a deadline is set and has passed.
@@ -12,7 +12,7 @@ pub(crate) async fn passed(mut stop: Stop) {
         let deadline = *stop.borrow_and_update();
         let changed = async {
             if stop.changed().await.is_err() {
-                // A deadline can no longer be set.
+                // The sender was dropped, so a deadline can no longer be set.
                 std::future::pending::<()>().await;
             }
         };
@@ -26,7 +26,7 @@ pub(crate) async fn passed(mut stop: Stop) {
     }
 }
 
-/// Waits until a stop is requested.
+/// Waits until a shutdown is requested.
 pub(crate) async fn asked(mut stop: Stop) {
     if stop.wait_for(Option::is_some).await.is_err() {
         std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! Subjects, the addresses of messages, which consist of tokens separated by dots.
+//! Subjects, which are the addresses of messages and consist of tokens separated by dots.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ const MAX_TOKENS: usize = 16;
 /// The maximum length of a subject in bytes.
 const MAX_BYTES: usize = 255;
 
-/// The subject of an event: a prefix and tokens, separated by dots.
+/// The subject of an event, which consists of a prefix and tokens, separated by dots.
 ///
 /// A token may be any string. Each byte except `A` to `Z`, `a` to `z`, `0` to `9`, `_` and `-` is
 /// encoded as `%` and two hexadecimal digits, and an empty token is encoded as `%`. Unless tokens
@@ -52,9 +52,9 @@ impl Subject {
         prefix.split('.').fold(Self { text: String::with_capacity(64), tokens: 0 }, Self::push)
     }
 
-    /// Creates the subject of a recorded event: the prefix, followed by the object's namespace, the
-    /// event's type, the object's kind and the event's reason. A reader can select all warnings
-    /// with the filter `events.*.Warning.>`.
+    /// Creates the subject of a recorded event, which consists of the prefix, the object's
+    /// namespace, the event's type, the object's kind and the event's reason. A reader can select
+    /// all warnings with the filter `events.*.Warning.>`.
     ///
     /// # Examples
     ///
@@ -74,7 +74,7 @@ impl Subject {
         tokens.into_iter().fold(Self::new(prefix), |subject, token| subject.token(token))
     }
 
-    /// Escapes a token and appends it.
+    /// Escapes a token, and appends it to the subject.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! The TLS provider, and the certificates, which are read before the first connection.
+//! Selects the TLS provider, and reads the certificates before the first connection.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use async_nats::rustls::pki_types::pem::PemObject;
 use async_nats::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use async_nats::rustls::{ClientConfig, RootCertStore};
 
-/// Returns the provider that the program has installed, or the provider of the feature `tls-ring`.
+/// Returns the provider that the program has installed, or the provider of the `tls-ring` feature.
 pub(crate) fn provider() -> Option<Arc<CryptoProvider>> {
     let installed = CryptoProvider::get_default().cloned();
     #[cfg(feature = "tls-ring")]
@@ -21,8 +21,8 @@ pub(crate) fn provider() -> Option<Arc<CryptoProvider>> {
 ///
 /// # Errors
 ///
-/// Returns an error if a file cannot be read or does not contain what it should. The error names
-/// the file.
+/// Returns an error if a file cannot be read or does not have the expected contents. The error
+/// names the file.
 pub(crate) fn config(
     provider: Arc<CryptoProvider>,
     ca: Option<&Path>,
@@ -45,8 +45,9 @@ pub(crate) fn config(
 fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let Some(ca) = ca else {
-        // Errors are ignored here, because the program may not need these certificates. If it does,
-        // the connection to a server fails and shows that they are missing.
+        // Errors are ignored here, because the program may not need these certificates. If the
+        // program does need them, the connection to a server fails and shows that the certificates
+        // are missing.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(roots);
     };
@@ -57,7 +58,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Reads the certificates in a file, which must contain at least one.
+/// Reads the certificates in a file, which must contain at least one certificate.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let failed =
         |error: &dyn std::fmt::Display| format!("cannot read certificates from {}: {error}", path.display());

@@ -1,4 +1,4 @@
-//! The errors that a store in a file returns if the file cannot be opened, read or written.
+//! The errors that a store returns if its file cannot be opened, read or written.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -33,12 +33,12 @@ const MAX_DETAIL: usize = 300;
 pub struct SqliteError {
     kind: SqliteErrorKind,
     path: PathBuf,
-    /// The message from SQLite or the operating system, escaped. May be empty.
+    /// The escaped message from SQLite or the operating system. The message may be empty.
     detail: String,
     source: Option<ErrorCause>,
 }
 
-/// The source of an error. SQLite's own errors are included only as text, so that the API does not
+/// The source of an error. SQLite's own errors are included only as text so that the API does not
 /// depend on a particular version of rusqlite.
 #[derive(Debug)]
 enum ErrorCause {
@@ -147,7 +147,8 @@ impl SqliteError {
         self.kind
     }
 
-    /// Returns the path of the file. It is absolute unless it could not be made absolute.
+    /// Returns the path of the file. The path is absolute, unless it could not be converted to an
+    /// absolute path.
     ///
     /// # Examples
     ///
@@ -161,7 +162,8 @@ impl SqliteError {
         &self.path
     }
 
-    /// Returns a copy of the error, without its source, to report for another operation.
+    /// Returns a copy of the error, without its source, so that the error can be reported for
+    /// another operation.
     pub(crate) fn again(&self) -> Self {
         Self { kind: self.kind, path: self.path.clone(), detail: self.detail.clone(), source: None }
     }
@@ -173,8 +175,8 @@ impl SqliteError {
         match self.kind {
             // An operator can free space, fix the permissions, or stop the other process, and the
             // error may also go away without intervention. The error affects the whole file, so no
-            // other event could be written now either, and each attempt may take as long as the
-            // busy timeout.
+            // other event can be written at present either. Each attempt to write an event may take
+            // as long as the busy timeout.
             Kind::Full
             | Kind::Busy
             | Kind::Io
@@ -184,8 +186,8 @@ impl SqliteError {
             | Kind::NoParent => SinkError::new(SinkErrorKind::Unavailable, self),
             // The next write reopens the path.
             Kind::Moved | Kind::Other => SinkError::retry(self),
-            // The file does not recover while this process has it open, so waiting would only delay
-            // the events that follow.
+            // The file does not recover while this process has the file open, so waiting would only
+            // delay later events.
             _ => SinkError::rejected(self),
         }
     }
@@ -197,7 +199,7 @@ pub(crate) fn kind_of(error: &rusqlite::Error) -> SqliteErrorKind {
     let code = match error {
         rusqlite::Error::SqliteFailure(failure, _) => failure.code,
         rusqlite::Error::NulError(_) | rusqlite::Error::InvalidPath(_) => return Kind::InvalidPath,
-        // A row with a value that the store never writes.
+        // The row contains a value that the store never writes.
         rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::InvalidColumnType(..)

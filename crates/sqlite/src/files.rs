@@ -1,10 +1,11 @@
-//! Tracks a store's files, and detects whether they are still where the store opened them.
+//! Tracks a store's files, and detects whether the files are still at the paths at which the store
+//! opened them.
 //!
 //! SQLite continues to use a file after it has been removed or moved. Events that SQLite commits to
 //! a removed file are lost when the file is closed. Before each write and after each commit, the
 //! store therefore compares the files at its path with the files that it has opened, by device and
-//! inode. It only queries the metadata of the paths and does not open the files, because a process
-//! that opens and closes a file loses its locks on that file.
+//! inode. This comparison only queries the metadata of the paths and does not open the files,
+//! because a process that opens and closes a file loses its locks on that file.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -15,15 +16,17 @@ use rusqlite::Connection;
 
 use crate::error::{SqliteError, SqliteErrorKind as Kind};
 
-/// The identity of a file: its device and inode on Unix, and a constant on other systems.
+/// The identity of a file, which is its device and inode on Unix, and a constant on other systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(u64, u64);
 
-/// The database, its log and the log's index, as they were when they were opened.
+/// The identities of the database, its log and the log's index at the time when the files were
+/// opened.
 #[derive(Debug)]
 pub(crate) struct Files {
     path: PathBuf,
-    /// The path of the database with links resolved. The other two files are next to it.
+    /// The path of the database with symbolic links resolved. The log and its index are next to the
+    /// database at this path.
     real: PathBuf,
     database: Option<Identity>,
     log: Option<Identity>,
@@ -31,7 +34,7 @@ pub(crate) struct Files {
 }
 
 /// The state of a database that is read without locks because no process should be able to write to
-/// it. If the state changes, a process has written to it nevertheless.
+/// it. If the state changes, a process has nevertheless written to the database.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Still {
     database: Option<Identity>,
@@ -44,11 +47,11 @@ pub(crate) struct Still {
 enum Left {
     /// There is no log that the store has to checkpoint or remove before it closes its connections.
     Nothing,
-    /// The store's log without its database, which is no longer at the path.
+    /// The store's log is still in place, but the store's database is no longer at the path.
     Log,
-    /// The store's database and index, without the log.
+    /// The store's database and index are still in place, but the log is missing.
     AllButLog,
-    /// Another database, next to the log of the store's database.
+    /// Another database is at the path, next to the log of the store's database.
     LogOfAnother,
 }
 
@@ -80,7 +83,7 @@ fn of_database(path: &Path) -> Option<Identity> {
 }
 
 impl Files {
-    /// Records the files at a path.
+    /// Records the identities of the files at a path.
     pub(crate) fn at(path: &Path) -> Self {
         let real = real(path);
         let [log, index] = ["-wal", "-shm"].map(|end| identity(&beside(&real, end)));
@@ -106,15 +109,15 @@ impl Files {
     /// # Errors
     ///
     /// Returns an error if another database is next to the log, because the log could belong to
-    /// either database, or if another process is still reading the log.
+    /// either database. Also returns an error if another process is still reading the log.
     pub(crate) fn leave(&self, connection: &Connection) -> Result<(), SqliteError> {
         let moved = |detail: &str| Err(SqliteError::new(Kind::Moved, &self.path, detail));
         match self.left() {
             Left::Nothing => Ok(()),
             Left::LogOfAnother => moved("another file has taken its place, next to the previous file's log"),
             Left::AllButLog => {
-                // If another process is still reading, closing the connection would not checkpoint
-                // the log, and the events in the log would be missing from the database.
+                // If another process is still reading the log, closing the connection would not
+                // checkpoint the log, and the events in the log would be missing from the database.
                 write_back(connection);
                 Ok(())
             }
@@ -126,7 +129,8 @@ impl Files {
                 for (end, opened) in [("-wal", self.log), ("-shm", self.index)] {
                     let path = beside(&self.real, end);
                     if identity(&path) == opened {
-                        // If the file cannot be removed, opening the path will find it.
+                        // If the file cannot be removed, the code that reopens the path finds the
+                        // file.
                         let _ = fs::remove_file(path);
                     }
                 }
@@ -171,12 +175,13 @@ impl Still {
 }
 
 /// Checkpoints the log into the database and empties the log. If another process is still reading
-/// the log, the rest remains in it.
+/// the log, the log is not emptied, and a part of it may not be checkpointed.
 fn write_back(connection: &Connection) {
     let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }
 
-/// Resolves links, as SQLite does to find the other two files.
+/// Resolves symbolic links, like SQLite, which looks for the log and its index next to the real
+/// file.
 fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

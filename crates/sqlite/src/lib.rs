@@ -2,7 +2,8 @@
 //!
 //! [`SqliteSink`] behaves like a Kubernetes API server, following the same rules as eventcast's
 //! `MemorySink`, and retains every acknowledged write even if the process is killed. Several
-//! processes can write to one file, and can follow it while another process is writing.
+//! processes can write to the same file, and a process can follow the file while another process is
+//! writing to it.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("eventcast-sqlite-lib-{}", std::process::id()));
@@ -38,25 +39,25 @@
 //! ```
 //!
 //! A link error about `sqlite3_set_clientdata` means that the system's SQLite is older than
-//! rusqlite 0.41 supports (3.45.3). In that case, either use rusqlite 0.40 (`cargo update -p
-//! rusqlite --precise 0.40.2`) or enable the `bundled` feature.
+//! rusqlite 0.41 supports (3.45.3). If you see this error, either use rusqlite 0.40 (`cargo update
+//! -p rusqlite --precise 0.40.2`) or enable the `bundled` feature.
 //!
 //! Only one crate in a program can link to SQLite (`links = "sqlite3"`). This crate therefore
 //! accepts versions 0.34 to 0.41 of rusqlite, and cargo chooses a version that is compatible with
 //! the program's other crates. No rusqlite type appears in this crate's public API.
 //!
-//! The crate requires Rust 1.89, because rusqlite 0.41 does.
+//! The crate requires Rust 1.89, because rusqlite 0.41 requires it.
 //!
 //! <details>
 //! <summary>Locks and atomics, for those who change the crate</summary>
 //!
 //! The `SqliteStore::writer` lock is held during a transaction. The `SqliteStore::reader` lock is
-//! held during a query, and together with the writer's lock while a write reopens the files. A
-//! thread never takes the writer's lock while it holds the reader's lock. A write reads the clock
-//! while it holds the writer's lock or both locks. No user code runs while they are held.
+//! held during a query. Both locks are held while a write reopens the files. A thread never takes
+//! the writer's lock while it holds the reader's lock. A write reads the clock while it holds the
+//! writer's lock or both locks. No user code runs while either lock is held.
 //!
-//! `SqliteStore::unreadable` is a relaxed counter. Reads increment it for each unreadable row, and
-//! `stats` loads it.
+//! `SqliteStore::unreadable` is a relaxed counter. Reads increment the counter for each unreadable
+//! row, and `stats` loads the counter.
 //!
 //! </details>
 

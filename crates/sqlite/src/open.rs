@@ -1,10 +1,9 @@
-//! Opening a store: refuses a file that is not a store without touching it, and creates a new file
-//! safely.
+//! Opens stores. A file that is not a store is refused without being modified, and a new file is
+//! created safely.
 //!
-//! The file is first inspected through a connection that takes no locks, does not read the log and
-//! cannot write (`immutable`). The inspection goes through SQLite, because if this library opened
-//! and closed the file itself, the process would lose the locks that its other connections hold on
-//! the file.
+//! A file is first inspected through a connection that takes no locks, does not read the log and
+//! cannot write (`immutable`). SQLite performs this inspection. If this library opened and closed
+//! the file itself, the process would lose the locks that its other connections hold on the file.
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
@@ -22,14 +21,15 @@ use crate::options::{SqliteSinkOptions, SqliteSynchronous};
 use crate::schema::IndexError;
 use crate::{schema, write};
 
-/// The size of the log, in pages, at which SQLite checkpoints it: 16 MiB.
+/// The size of the log in pages at which SQLite checkpoints the log, which is equivalent to 16 MiB.
 const WAL_PAGES: u32 = 4096;
-/// The size in bytes to which SQLite truncates the log after a checkpoint: 16 MiB.
+/// The size in bytes to which SQLite truncates the log after a checkpoint, which is 16 MiB.
 const WAL_BYTES: u32 = WAL_PAGES * 4096;
-/// The number of compiled statements that a connection caches. Further statements would be
-/// recompiled each time they are used.
+/// The number of compiled statements that a connection caches. Any further statement would be
+/// recompiled each time it is used.
 const STATEMENTS: usize = 64;
-/// The writer's page cache: 16 MiB. A negative number is a size in KiB.
+/// The size of the writer's page cache, which is 16 MiB. SQLite interprets a negative number as a
+/// size in KiB.
 const CACHE: i32 = -16 * 1024;
 
 /// The writer's connection, the readers' connection, and the files that both connections have open.
@@ -40,7 +40,7 @@ pub(crate) struct Opened {
     pub(crate) files: Files,
 }
 
-/// The connection for reading.
+/// The connection that a store uses for reading.
 pub(crate) struct Reader {
     /// The connection, or `None` if the store could not reopen the path.
     pub(crate) connection: Option<Connection>,
@@ -53,7 +53,7 @@ fn absolute(path: &Path) -> Result<PathBuf, SqliteError> {
     std::path::absolute(path).map_err(|error| SqliteError::new(Kind::InvalidPath, path, error))
 }
 
-/// Opens a store for writing, creating it if it does not exist.
+/// Opens a store for writing, and creates the store if it does not exist.
 pub(crate) fn read_write(
     path: &Path,
     options: &SqliteSinkOptions,
@@ -67,18 +67,19 @@ pub(crate) fn read_write(
     let fail = |error: rusqlite::Error| SqliteError::sqlite(&path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut writer = connect(&path, &path, flags, options.busy_timeout)?;
-    // If a file is not writable, SQLite opens it for reading instead, and does not report an error.
+    // If a file is not writable, SQLite opens the file for reading instead, without reporting an
+    // error.
     if writer.is_readonly(rusqlite::MAIN_DB).map_err(fail)? {
         return Err(SqliteError::new(Kind::ReadOnly, &path, ""));
     }
-    // When the last connection is closed, SQLite checkpoints the log into the file. A file that
-    // this function refuses must not be modified in this way.
+    // When the last connection is closed, SQLite checkpoints the log into the file. If this
+    // function refuses a file, such a checkpoint must not modify the file.
     let spare = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     let has_log = size_of_log(&path) > 0;
     writer.set_db_config(spare, has_log).map_err(fail)?;
-    // A file that appeared to be a store may be empty by now. If a process was killed while it was
-    // marking the file as a store, the first inspection does not see the rollback journal, and
-    // SQLite has since rolled back the mark.
+    // A file that appeared to be a store may have become empty in the meantime. If a process was
+    // killed while it was marking the file as a store, the first inspection did not see the
+    // rollback journal, and SQLite has since rolled back the mark.
     if found == FileKind::Empty || schema::application_id(&writer).map_err(fail)? != schema::APPLICATION_ID {
         claim(&path, &mut writer)?;
     }
@@ -102,8 +103,8 @@ pub(crate) fn read_write(
     }
     writer.set_db_config(spare, false).map_err(fail)?;
     let reader = connect(&path, &path, reading(), options.busy_timeout)?;
-    // The first read opens the log, so all files are open now. If the path still refers to the same
-    // file as before, the open files are the files at the path.
+    // The first read opens the log, so all files are open at this point. If the path still refers
+    // to the same file as before, the open files are the files at the path.
     schema::user_version(&reader).map_err(fail)?;
     let files = Files::at(&path);
     if !files.are_complete(opened) {
@@ -133,8 +134,8 @@ pub(crate) fn read_only(path: &Path, busy_timeout: Duration) -> Result<(PathBuf,
         Ok(connection)
     };
     let (connection, still) = match open(&path, reading()) {
-        // The two files next to the database are missing and SQLite cannot create them. If there is
-        // no log, the database can be read without them.
+        // SQLite cannot create the two files that are missing next to the database. If there is no
+        // log, SQLite can read the database without these files.
         Err(error) if error.kind() == Kind::Denied && !still.has_log() => {
             let uri = immutable(&path);
             (open(Path::new(&uri), reading() | OpenFlags::SQLITE_OPEN_URI)?, Some(still))
@@ -152,8 +153,8 @@ fn reading() -> OpenFlags {
     OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
 
-/// Creates the file if it does not exist, accessible only to its owner. SQLite creates the files
-/// next to it with the same mode.
+/// Creates the file if it does not exist, and makes a new file accessible only to its owner. SQLite
+/// creates the files next to the database with the same mode.
 fn create(path: &Path) -> Result<(), SqliteError> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => return Ok(()),
@@ -167,7 +168,8 @@ fn create(path: &Path) -> Result<(), SqliteError> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
         Ok(_) => Ok(()),
-        // Another process created the file first. The caller inspects it like any other file.
+        // Another process created the file first. The caller inspects that file like any other
+        // file.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::metadata(path) {
             Err(_) => Err(SqliteError::new(Kind::NotAFile, path, "a dangling symbolic link")),
             Ok(_) => Ok(()),
@@ -183,15 +185,15 @@ enum FileKind {
     Store,
 }
 
-/// Inspects a file without modifying anything, and returns whether it is a store or empty. Any
-/// other file results in an error.
+/// Inspects a file without modifying anything, and returns whether the file is a store or is empty.
+/// Returns an error for any other file.
 fn look(path: &Path) -> Result<FileKind, SqliteError> {
     if look_once(path)? == FileKind::Store {
         return Ok(FileKind::Store);
     }
-    // A process that creates a store marks the file before the file has a log. If an empty file has
-    // a log, the file has therefore either been marked since, or the log belongs to another
-    // database.
+    // A process that creates a store marks the file before the file has a log. Therefore, if an
+    // empty file has a log, either the file has been marked in the meantime, or the log belongs to
+    // another database.
     if size_of_log(path) > 0 && look_once(path)? == FileKind::Empty {
         return Err(SqliteError::new(Kind::Foreign, path, "an empty file with a log next to it"));
     }
@@ -209,8 +211,8 @@ fn look_once(path: &Path) -> Result<FileKind, SqliteError> {
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(immutable(path), flags).map_err(fail)?;
     // After a crash, the header may specify more pages than the file contains, because the other
-    // pages are still in the log, which this connection does not read. If the file is a store, only
-    // its header is read here.
+    // pages are still in the log. The connection in this function does not read the log. If the
+    // file is a store, this function reads only the file's header.
     connection.pragma_update(None, "writable_schema", true).map_err(fail)?;
     let application = schema::application_id(&connection).map_err(fail)?;
     let version = schema::user_version(&connection).map_err(fail)?;
@@ -223,8 +225,8 @@ fn look_once(path: &Path) -> Result<FileKind, SqliteError> {
     Ok(FileKind::Empty)
 }
 
-/// Marks an empty database as a store. This writes a single page, so a crash never leaves a file
-/// that cannot be recognised as a store or as empty.
+/// Marks an empty database as a store. Marking a database writes a single page, so a crash never
+/// leaves a file that can be recognised neither as a store nor as empty.
 fn claim(path: &Path, writer: &mut Connection) -> Result<(), SqliteError> {
     let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
     let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
@@ -239,7 +241,7 @@ fn claim(path: &Path, writer: &mut Connection) -> Result<(), SqliteError> {
     transaction.commit().map_err(fail)
 }
 
-/// Checks the application id and the version again, this time including the log.
+/// Checks the application id and the version again, this time taking the log into account.
 fn verify(path: &Path, connection: &Connection) -> Result<(), SqliteError> {
     // The first read also opens the log.
     let fail = |error: rusqlite::Error| opening(path, &error);
@@ -254,8 +256,8 @@ fn verify(path: &Path, connection: &Connection) -> Result<(), SqliteError> {
     Ok(())
 }
 
-/// Checks that the pages are consistent, so that the store does not write to a damaged file. Reads
-/// the whole file.
+/// Checks that the pages are consistent, so that the store does not write to a damaged file. The
+/// check reads the whole file.
 fn check_pages(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
     let answer: String = writer
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
@@ -263,10 +265,10 @@ fn check_pages(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
     if answer == "ok" { Ok(()) } else { Err(SqliteError::new(Kind::Corrupt, path, answer)) }
 }
 
-/// Enables the write-ahead log. If several processes open a new file at the same time, each of them
-/// requests WAL mode, and for all but one of them SQLite immediately returns a busy error. SQLite
-/// does block on write access, however. This function therefore waits for write access and then
-/// requests WAL mode again, until the busy timeout has elapsed.
+/// Enables the write-ahead log. If several processes open a new file at the same time, each process
+/// requests WAL mode, and SQLite immediately returns a busy error to all but one of the processes.
+/// However, a request for write access does wait. This function therefore waits for write access
+/// and then requests WAL mode again, until the busy timeout has elapsed.
 fn wal(path: &Path, writer: &mut Connection, busy_timeout: Duration) -> Result<(), SqliteError> {
     let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
     let ask = |writer: &Connection| {
@@ -298,7 +300,7 @@ fn settle(writer: &Connection, options: &SqliteSinkOptions) -> rusqlite::Result<
         SqliteSynchronous::Normal => ("normal", false),
     };
     writer.pragma_update(None, "synchronous", synchronous)?;
-    // For systems such as macOS, on which an ordinary `fsync` does not flush the drive's cache.
+    // On systems such as macOS, an ordinary `fsync` does not flush the drive's cache.
     writer.pragma_update(None, "fullfsync", flush_drive)?;
     writer.pragma_update(None, "cache_size", CACHE)?;
     pragma_with_answer(writer, "wal_autocheckpoint", WAL_PAGES)?;
@@ -309,8 +311,8 @@ fn pragma_with_answer(connection: &Connection, name: &str, value: u32) -> rusqli
     connection.pragma_update_and_check(None, name, value, |_| Ok(()))
 }
 
-/// Opens a connection to the store at `path`, with the settings that all connections share except
-/// the one for the first inspection. `file` is the path or URI that is passed to SQLite.
+/// Opens a connection to the store at `path`, with the settings that are common to all connections
+/// except the connection for the first inspection. `file` is the path or URI to pass to SQLite.
 fn connect(
     path: &Path,
     file: &Path,
@@ -332,8 +334,8 @@ fn connect(
     open().map_err(|error| opening(path, &error))
 }
 
-/// Returns the error for a failed attempt to open a file. The file existed shortly before, so if
-/// SQLite cannot open it, the system denies access to it.
+/// Returns the error for a failed attempt to open a file. The file existed shortly before the
+/// attempt, so if SQLite cannot open the file, the system must have denied access.
 fn opening(path: &Path, error: &rusqlite::Error) -> SqliteError {
     let kind = match error.sqlite_error_code() {
         // Nothing has been written yet, so `ReadOnly` means that SQLite cannot create the files
@@ -344,8 +346,8 @@ fn opening(path: &Path, error: &rusqlite::Error) -> SqliteError {
     SqliteError::new(kind, path, error)
 }
 
-/// Returns the path as a URI for reading without locks. Each byte that could have a special meaning
-/// in a URI is escaped.
+/// Returns a URI for reading the file at this path without locks. Each byte of the path that could
+/// have a special meaning in a URI is escaped.
 fn immutable(path: &Path) -> String {
     let bytes = path.as_os_str().as_encoded_bytes();
     let mut uri = "file:".to_owned();

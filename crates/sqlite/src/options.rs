@@ -1,4 +1,4 @@
-//! The options of a store in a file: its capacity, expiry and durability.
+//! Options that determine the capacity, expiry and durability of a store in a file.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The maximum busy timeout: one hour, effectively unlimited. A limit is necessary because SQLite
-/// stores the timeout as an `int` number of milliseconds.
+/// The maximum busy timeout. One hour is effectively unlimited, but a limit is necessary because
+/// SQLite stores the timeout as an `int` number of milliseconds.
 const MAX_BUSY_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// The maximum value of `max_events`.
 const LARGEST: usize = 1 << 24;
 
-/// The maximum number of events in a new file, unless it is created with another limit.
+/// The maximum number of events in a new file, unless the file is created with another limit.
 pub(crate) const MAX_EVENTS: usize = 100_000;
 
 /// Options of a [`SqliteSink`](crate::SqliteSink).
 ///
-/// They can be read from a configuration file, with the names of the setters as keys. A missing key
-/// means the default value, and an unknown key is an error. If a value is out of range, opening the
-/// store returns an error that names the option.
+/// The options can be read from a configuration file, in which the keys are the names of the
+/// setters. If a key is missing, the option has its default value. An unknown key is an error. If a
+/// value is out of range, opening the store returns an error that names the option.
 ///
 /// # Examples
 ///
@@ -71,8 +71,8 @@ struct Keys {
     events_v1_rules: bool,
 }
 
-/// Reads the options only from an object. A derived implementation would also accept a list of
-/// their values.
+/// Deserialises the options only from an object. A derived implementation would also accept a list
+/// of the options' values.
 impl<'de> Deserialize<'de> for SqliteSinkOptions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
@@ -96,8 +96,8 @@ impl<'de> Deserialize<'de> for SqliteSinkOptions {
 /// How durable a write to a [`SqliteSink`](crate::SqliteSink) must be before the store acknowledges
 /// it.
 ///
-/// With either value, the file is consistent after any failure of the process or the machine,
-/// provided that the disk honours its own guarantees.
+/// With either setting, the file remains consistent after any failure of the process or the
+/// machine, provided that the disk honours its own guarantees.
 ///
 /// | | the process ends, is killed, or panics | the machine loses power, or the kernel fails |
 /// |---|---|---|
@@ -119,12 +119,14 @@ impl<'de> Deserialize<'de> for SqliteSinkOptions {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SqliteSynchronous {
-    /// The write is on disk, which takes one `fsync` per batch. This is the default.
+    /// The store acknowledges a write once the write is on disk, which takes one `fsync` per batch.
+    /// This is the default.
     #[default]
     Full,
-    /// The write has been passed to the operating system. It reaches the disk at the next
-    /// checkpoint, which happens when the write-ahead log has grown to 16 MiB or when the last
-    /// process closes the file. Until then, a power failure may undo the most recent writes.
+    /// The store acknowledges a write once the write has been passed to the operating system. The
+    /// write reaches the disk at the next checkpoint, which happens when the write-ahead log has
+    /// grown to 16 MiB or when the last process closes the file. Until the checkpoint, a power
+    /// failure may undo the most recent writes.
     Normal,
 }
 
@@ -142,21 +144,21 @@ impl Default for SqliteSinkOptions {
 }
 
 impl SqliteSinkOptions {
-    /// Sets the maximum number of events in the file, from 1 to 16,777,216. If a write would
-    /// exceed the limit, the least recently written event is evicted.
+    /// Sets the maximum number of events in the file, from 1 to 16,777,216. If a write would exceed
+    /// this limit, the least recently written event is evicted.
     ///
-    /// The limit is stored in the file and applies to every process that writes to it. With `None`,
-    /// the default, the store uses the limit in the file, which is 100,000 for a new file. If a
-    /// number is given, opening the store changes the limit in the file.
+    /// The limit is stored in the file and applies to every process that writes to it. With the
+    /// default, `None`, the store uses the limit in the file, which is 100,000 for a new file. If
+    /// `events` is a number, opening the store changes the limit in the file.
     pub fn max_events(mut self, events: impl Into<Option<usize>>) -> Self {
         self.max_events = events.into();
         self
     }
 
-    /// Sets how long the store keeps an event after its last write, as measured by the wall clock.
-    /// Must be greater than zero. Defaults to one hour, which is also how long an API server keeps
-    /// events. An event's expiry time is set when the event is written, so a new value applies to
-    /// an event from its next write.
+    /// Sets how long the store keeps an event after the event's last write, as measured by the wall
+    /// clock. The time must be greater than zero. Defaults to one hour, which is also how long an
+    /// API server keeps events. An event's expiry time is set when the event is written, so a new
+    /// time to live applies to an event only from the event's next write.
     pub fn ttl(mut self, time: Duration) -> Self {
         self.ttl = time;
         self
@@ -169,18 +171,18 @@ impl SqliteSinkOptions {
         self
     }
 
-    /// Sets how long a write waits for another process to finish writing before it fails with an
-    /// error that allows a retry. From 0 to 1 hour, with millisecond precision. Defaults to 5
-    /// seconds.
+    /// Sets how long a write waits for another process to finish writing before the write fails
+    /// with a retryable error. The timeout can be 0 to 1 hour, with millisecond precision. Defaults
+    /// to 5 seconds.
     pub fn busy_timeout(mut self, time: Duration) -> Self {
         self.busy_timeout = time;
         self
     }
 
-    /// Sets whether opening for writing always reads the whole file, in order to find damage before
-    /// the store writes anything. Defaults to false, in which case opening reads the whole file
-    /// only if there is a log next to it. A log is left behind by an unclean shutdown, and also
-    /// exists while another process is writing.
+    /// Sets whether opening a store for writing always reads the whole file, in order to find
+    /// damage before the store writes anything. Defaults to false, which means that the whole file
+    /// is read only if there is a log next to it. An unclean shutdown leaves such a log, and a log
+    /// also exists while another process is writing.
     pub fn full_check(mut self, checks: bool) -> Self {
         self.full_check = checks;
         self
@@ -188,7 +190,7 @@ impl SqliteSinkOptions {
 
     /// Sets whether an event with an event time must satisfy all rules that an API server applies
     /// to events.k8s.io/v1. See [`rules`](eventcast::sink::rules). This setting is not stored in
-    /// the file, so each process has its own. Defaults to false.
+    /// the file, so each process uses its own setting. Defaults to false.
     pub fn events_v1_rules(mut self, applies: bool) -> Self {
         self.events_v1_rules = applies;
         self

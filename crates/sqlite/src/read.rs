@@ -1,4 +1,4 @@
-//! Reading a store: its events and its counters.
+//! Reads the events and the counters of a store.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -14,17 +14,19 @@ use crate::stats::{SqliteChanges, SqliteSinkStats};
 use crate::store::SqliteSink;
 use crate::write::SqliteCounters;
 
-/// Each of these methods reads the data that was committed before the call. A read and a write
-/// block each other only if the write has to reopen the path. A row that another program wrote and
-/// that does not contain a valid event is skipped and counted in [`SqliteSinkStats::unreadable`].
+/// Each of the following methods reads the data that was committed before the method was called. A
+/// read and a write block each other only if the write has to reopen the path. If another program
+/// wrote a row that does not contain a valid event, reads skip the row and count it in
+/// [`SqliteSinkStats::unreadable`].
 ///
 /// # Errors
 ///
-/// The error describes what is wrong with the file, mainly
-/// [`Corrupt`](crate::SqliteErrorKind::Corrupt) or [`Io`](crate::SqliteErrorKind::Io).
+/// Returns an error that describes what is wrong with the file. The most common kinds of errors are
+/// [`Corrupt`](crate::SqliteErrorKind::Corrupt) and [`Io`](crate::SqliteErrorKind::Io).
 impl SqliteSink {
     /// Returns all events, in the order of their last writes. An
-    /// [`EventTable`](eventcast::sink::EventTable) formats them like `kubectl get events`.
+    /// [`EventTable`](eventcast::sink::EventTable) formats events like the output of `kubectl get
+    /// events`.
     ///
     /// # Examples
     ///
@@ -51,8 +53,9 @@ impl SqliteSink {
         self.find(&EventQuery::default())
     }
 
-    /// Returns the event with this name, or `None` if it does not exist. If the row with this name
-    /// does not contain a valid event, the error is [`Corrupt`](crate::SqliteErrorKind::Corrupt).
+    /// Returns the event with this name, or `None` if there is no such event. Returns a
+    /// [`Corrupt`](crate::SqliteErrorKind::Corrupt) error if the row with this name does not
+    /// contain a valid event.
     ///
     /// # Examples
     ///
@@ -116,7 +119,7 @@ impl SqliteSink {
     /// Returns an iterator over the events that match the query, in the order of their last writes.
     /// The iterator uses bounded memory and works like
     /// [`MemorySink::stream`](eventcast::MemorySink::stream), except that an item may be an error.
-    /// After an error the iterator ends.
+    /// The iterator ends after an error.
     ///
     /// # Examples
     ///
@@ -153,8 +156,8 @@ impl SqliteSink {
         Ok(SqliteEvents { store: self.clone(), cursor: EventCursor::new(query, start, version) })
     }
 
-    /// Returns the number of the last write, which is the highest resource version. Returns 0
-    /// before the first write.
+    /// Returns the number of the last write, which is the highest resource version. Returns 0 if no
+    /// event has been written yet.
     ///
     /// # Examples
     ///
@@ -179,7 +182,8 @@ impl SqliteSink {
         self.read(|connection| Ok(SqliteCounters::read(connection)?.version))
     }
 
-    /// Returns the number of events. This takes some time, because SQLite has to count the rows.
+    /// Returns the number of events. This method takes some time, because SQLite has to count the
+    /// rows.
     ///
     /// # Examples
     ///
@@ -270,8 +274,8 @@ impl SqliteSink {
                 stored,
                 created: counters.created,
                 updated: counters.updated,
-                // Includes expired events whose rows have not been removed yet, because reads no
-                // longer return these events.
+                // The number includes expired events whose rows have not been removed yet, because
+                // reads no longer return these events.
                 expired: counters.expired + counters.rows().saturating_sub(stored),
                 evicted: counters.evicted,
                 bytes: size.unsigned_abs(),
@@ -282,15 +286,14 @@ impl SqliteSink {
         })
     }
 
-    /// Returns the events that were written after the write with this number. Programs use this
-    /// method to follow the store, even from another process. The number is a resource version, or
-    /// 0 to start before the first write. Writes are numbered consecutively, one number for each
-    /// write of an event.
+    /// Returns the events that were written after write number `version`. A program can use this
+    /// method to follow the store, even from another process. Pass a resource version, or pass 0 to
+    /// start before the first write. The writes of events are numbered consecutively.
     ///
-    /// An event that has been written several times since then is returned once, in its current
-    /// state. An event that has since expired or been evicted is not returned. A number from
-    /// another file is meaningless here. If the number is larger than [`SqliteChanges::version`],
-    /// it comes from another file.
+    /// If an event has been written several times since write number `version`, the event is
+    /// returned once, in its current state. Events that have since expired or been evicted are not
+    /// returned. A number from another file is meaningless in this file. If `version` is larger
+    /// than [`SqliteChanges::version`], the number belongs to another file.
     ///
     /// # Examples
     ///
@@ -338,7 +341,7 @@ impl SqliteSink {
 }
 
 /// An iterator over the events in a [`SqliteSink`] that match a query, in the order of their last
-/// writes. Created by [`SqliteSink::stream`].
+/// writes. The iterator is created by [`SqliteSink::stream`].
 ///
 /// # Examples
 ///
@@ -370,7 +373,8 @@ pub struct SqliteEvents {
 impl Iterator for SqliteEvents {
     type Item = Result<Event, SqliteError>;
 
-    /// Returns the next event, or `None` at the end. After an error the iterator ends.
+    /// Returns the next event, or `None` if there are no more events. The iterator ends after an
+    /// error.
     fn next(&mut self) -> Option<Self::Item> {
         let Self { store, cursor } = self;
         let now = store.now();

@@ -1,5 +1,5 @@
-//! Conversion between events and rows. Each of an event's fields is stored unchanged in one of the
-//! columns.
+//! Converts events to rows and rows to events. Each field of an event is stored unchanged in one of
+//! the columns.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use rusqlite::types::Type;
 use rusqlite::{CachedStatement, Row, params};
 use serde::{Deserialize, Serialize};
 
-/// The names of the columns, in the order in which [`event_of`] and [`write()`] number them.
+/// The names of the columns, in the order in which [`event_of`] and [`write()`] number the columns.
 macro_rules! columns {
     () => {
         "resourceVersion, expires, namespace, name, lastSeen, type, reason, involvedObjectKind, \
@@ -22,7 +22,7 @@ macro_rules! columns {
 
 pub(crate) use columns;
 
-/// One question mark for each column.
+/// A list of statement parameters with one question mark for each column.
 macro_rules! marks {
     () => {
         "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?"
@@ -31,8 +31,8 @@ macro_rules! marks {
 
 pub(crate) use marks;
 
-/// The condition that selects an event by namespace and name, in a form for which SQLite uses an
-/// index.
+/// The condition that selects an event by namespace and name, written in a form that lets SQLite
+/// use an index.
 macro_rules! is_named {
     () => {
         "substr(name, -16) = substr(?2, -16) AND namespace = ?1 AND name = ?2"
@@ -77,8 +77,8 @@ impl RestOfMetadata {
 }
 
 impl Rest {
-    /// Returns these fields as JSON, or `None` if none of them is set, which is the case for most
-    /// events.
+    /// Returns the rarely used fields of an event as JSON. Returns `None` if the event has none of
+    /// these fields, which is the case for most events.
     fn of(event: &Event) -> Option<String> {
         let metadata = &event.metadata;
         let texts = [event.kind(), event.api_version(), metadata.generate_name(), metadata.self_link()];
@@ -102,7 +102,7 @@ impl Rest {
             series: event.series(),
             related: event.related().cloned(),
         };
-        // Never fails, because all keys are strings.
+        // Serialising these fields never fails, because all keys are strings.
         serde_json::to_string(&rest).ok()
     }
 
@@ -137,7 +137,7 @@ pub(crate) fn micros(at: Timestamp) -> String {
 /// Returns a time in microseconds since 1970.
 pub(crate) fn unix_micros(at: Timestamp) -> i64 {
     let micros = at.as_nanos().div_euclid(1000);
-    // Always fits, because a timestamp's year has four digits.
+    // The number always fits, because the year of a timestamp has four digits.
     i64::try_from(micros).unwrap_or(i64::MAX)
 }
 
@@ -219,8 +219,8 @@ pub(crate) fn event_of(row: &Row<'_>) -> rusqlite::Result<Event> {
 }
 
 /// Returns the event in a row that contains all columns. If the row does not contain a valid event,
-/// because another program wrote it, this returns `None` and increments `unreadable`. The caller
-/// skips such a row so that the remaining rows can still be read.
+/// because another program wrote the row, this function returns `None` and increments `unreadable`.
+/// The caller skips such a row so that the remaining rows can still be read.
 pub(crate) fn readable(row: &Row<'_>, unreadable: &AtomicU64) -> Option<Event> {
     let event = event_of(row).ok();
     if event.is_none() {

@@ -1,4 +1,4 @@
-//! The tables, and the steps that upgrade a file from an earlier version.
+//! Defines the tables, and the steps that upgrade a file from an earlier version.
 
 use eventcast::Timestamp;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior};
@@ -9,16 +9,17 @@ use crate::row::{self, signed};
 /// The application id `evca`, which distinguishes a store from another program's database.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"evca");
 
-/// The version of the files that this library writes, stored as `user_version`.
+/// The version of the files that this library writes, which is stored as `user_version`.
 pub(crate) const VERSION: i32 = 5;
 
 /// The steps that upgrade a file from each version to the next. The first step creates the tables
 /// in an empty file. A step must never change once it has been released.
 #[allow(clippy::cast_sign_loss, reason = "it is not negative")]
 const STEPS: [&str; VERSION as usize] = [
-    // 1: the events, and the counters that the store keeps in addition to them. The key is the
-    // number of an event's last write. The least recently written event is therefore in the first
-    // row, and a follower can continue from the number at which it stopped.
+    // Step 1 creates the table of events, and the table of the counters that the store keeps in
+    // addition to the events. The key of an event's row is the number of the event's last write.
+    // The least recently written event is therefore in the first row, and a follower can continue
+    // from the number at which it stopped.
     "CREATE TABLE store (
         born INTEGER NOT NULL,
         resourceVersion INTEGER NOT NULL,
@@ -58,26 +59,27 @@ const STEPS: [&str; VERSION as usize] = [
     );
     CREATE UNIQUE INDEX eventsByName ON events (namespace, name);
     CREATE INDEX eventsByExpiry ON events (expires);",
-    // 2: indexes for the conditions of queries. Each index entry also contains the key, so the rows
-    // with the same value are in the order of the writes.
+    // Step 2 creates indexes for the conditions of queries. Each index entry also contains the
+    // row's key, so rows with the same value are in the order in which they were written.
     "CREATE INDEX eventsByObject ON events (involvedObjectName, involvedObjectKind COLLATE NOCASE);
     CREATE INDEX eventsByType ON events (type);
     CREATE INDEX eventsByReason ON events (reason);
     CREATE INDEX eventsByLastSeen ON events (lastSeen);",
-    // 3: the limit, which applies to all processes that write to the file, and the time of the last
-    // write, in microseconds since 1970.
+    // Step 3 adds the limit, which applies to all processes that write to the file, and the time of
+    // the last write, in microseconds since 1970.
     "ALTER TABLE store ADD COLUMN maxEvents INTEGER NOT NULL DEFAULT 100000;
     ALTER TABLE store ADD COLUMN written INTEGER NOT NULL DEFAULT 0;
     UPDATE store SET maxEvents = max(maxEvents, created - expired - evicted);",
-    // 4: an index that finds the events in a namespace in the order of the writes, so that a search
-    // can stop at a limit or at the end of a page.
+    // Step 4 creates an index that finds the events in a namespace in the order in which they were
+    // written, so that a search can stop at a limit or at the end of a page.
     "CREATE INDEX eventsByNamespace ON events (namespace);",
-    // 5: indexes whose new entries are close to their most recent entries. Consecutive events are
-    // usually about different objects and namespaces, so in a plain index by object, each event
-    // would change a different page. Most of the time of a write would be spent writing these
-    // pages, particularly in a large file.
+    // Step 5 replaces indexes so that new entries are close to the most recent entries. Consecutive
+    // events are usually about different objects and namespaces, so in a plain index by object,
+    // each event would change a different page. A write would then spend most of its time writing
+    // these pages, particularly in a large file.
     // - The names that recorders generate end with the time in 16 hexadecimal digits. These digits
-    //   are the first column of the index by name, so new events are added near its end.
+    //   are the first column of the index by name, so new events are added near the end of the
+    //   index.
     // - The first column of the indexes by object and by namespace is the number of the part that
     //   contains the version (see `PART` in `select`). New events are added to the last part.
     "DROP INDEX eventsByName;
@@ -89,13 +91,13 @@ const STEPS: [&str; VERSION as usize] = [
     CREATE INDEX eventsByNamespace ON events (resourceVersion / 4096, namespace);",
 ];
 
-/// Upgrades the file in one transaction, so that either all steps take effect or none.
+/// Upgrades the file in one transaction, so that either all steps take effect or none of them do.
 pub(crate) fn migrate(connection: &mut Connection, now: Timestamp) -> rusqlite::Result<()> {
     if user_version(connection)? == VERSION {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have been faster.
+    // Another process may have upgraded the file in the meantime.
     let version = user_version(&transaction)?;
     for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(STEPS.len())) {
         transaction.execute_batch(step)?;
@@ -120,13 +122,14 @@ pub(crate) fn application_id(connection: &Connection) -> rusqlite::Result<i32> {
     connection.pragma_query_value(None, "application_id", |row| row.get(0))
 }
 
-/// Returns whether the database is empty, with no tables or other schema objects.
+/// Returns whether the database is empty, which means that it contains no tables or other schema
+/// objects.
 pub(crate) fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     let is_empty = "SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)";
     connection.query_row(is_empty, [], |row| row.get(0))
 }
 
-/// The reason why the indexes of a file cannot be restored.
+/// The reason why a file's indexes cannot be restored.
 pub(crate) enum IndexError {
     /// An index cannot be recreated, or differs from the index that the steps create.
     Wrong(String),
@@ -164,7 +167,7 @@ pub(crate) fn restore_indexes(connection: &mut Connection) -> Result<(), IndexEr
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for (name, sql) in missing {
-        // Another process may have been faster.
+        // Another process may have recreated the index in the meantime.
         if definition(&transaction, &name)?.is_none() {
             transaction.execute_batch(&sql).map_err(|error| match error.sqlite_error_code() {
                 Some(ErrorCode::ConstraintViolation) => {

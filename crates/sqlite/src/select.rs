@@ -1,4 +1,4 @@
-//! Builds and runs the statements that search a store for the events of a query.
+//! Builds and runs the statements that search a store for the events matching a query.
 
 use std::sync::atomic::AtomicU64;
 
@@ -12,7 +12,7 @@ use crate::write::SqliteCounters;
 
 /// The number of versions in one part of the indexes by object and by namespace. A search for an
 /// object goes through the parts one by one, which takes a few microseconds for each part. The
-/// index definitions contain this number, so it must never change.
+/// definitions of the two indexes contain this number, so the number must never change.
 const PART: i64 = 4096;
 
 const IN_PART: &str = " AND resourceVersion / 4096 = ? AND resourceVersion BETWEEN ? AND ?";
@@ -31,8 +31,8 @@ enum Order {
     NewestFirst,
 }
 
-/// A search for the rows that match a query: a statement with its conditions, and the values for
-/// their parameters.
+/// A search for the rows that match a query. The search consists of a statement with conditions,
+/// and the values for the statement's parameters.
 struct Search {
     sql: String,
     values: Vec<Value>,
@@ -46,15 +46,16 @@ impl Search {
     /// Creates a search for the rows that were written after write number `after`. `what` lists the
     /// columns to select.
     fn new(what: &str, query: &EventQuery, after: u64, order: Order, now: Timestamp) -> Self {
-        // The `+` keeps SQLite from using the index on `expires`, which would hardly narrow down
-        // the search, because nearly all rows expire later than `now`.
+        // The `+` prevents SQLite from using the index on `expires`. This index would hardly narrow
+        // down the search, because nearly all rows expire later than `now`.
         let sql = format!("SELECT {what} FROM events WHERE +expires > ?");
         let (is_named, is_in_namespace) = (!query.name.is_empty(), !query.namespace.is_empty());
         let has_parts = is_named || is_in_namespace;
         let values = vec![row::micros(now).into()];
         let mut search = Self { sql, values, has_parts, after: signed(after), order };
-        // SQLite does not know how many rows each index would find, so the index is chosen here:
-        // the index by object if possible, otherwise the index by namespace.
+        // SQLite does not know how many rows each index would find, so this code chooses the index.
+        // It uses the index by object if possible, and otherwise the index by namespace. If the
+        // query specifies neither an object name nor a namespace, SQLite chooses the index.
         for (text, condition, is_indexed) in [
             (&query.namespace, "namespace = ?", !is_named),
             (&query.kind, "involvedObjectKind = ? COLLATE NOCASE", is_named),
@@ -71,7 +72,7 @@ impl Search {
     }
 
     /// Adds the condition that an event was last seen at this time or later. If `may_sort` is true,
-    /// SQLite may use the index by that time and sort the rows that it finds.
+    /// SQLite may use the index on `lastSeen` and sort the rows that it finds.
     fn since(mut self, at: Option<Timestamp>, may_sort: bool) -> Self {
         if let Some(at) = at {
             self.and("lastSeen >= ?", may_sort && !self.has_parts, row::micros(at));
@@ -102,8 +103,8 @@ impl Search {
         each_row(statement.query(params_from_iter(&self.values))?, &mut look).map(drop)
     }
 
-    /// Does the same as [`each`](Self::each), but goes through the index part by part. A part
-    /// without matching rows costs one index lookup.
+    /// Works like [`each`](Self::each), but searches the index part by part. A part without
+    /// matching rows costs one index lookup.
     fn each_in_parts(
         mut self,
         connection: &Connection,
@@ -152,7 +153,8 @@ impl Search {
     }
 }
 
-/// Calls `look` with each row until `look` returns false. Returns whether it always returned true.
+/// Calls `look` with each row until `look` returns false. Returns true if every call to `look`
+/// returned true.
 fn each_row(
     mut rows: Rows<'_>,
     look: &mut impl FnMut(&Row<'_>) -> rusqlite::Result<bool>,
@@ -173,8 +175,8 @@ pub(crate) fn find(
     now: Timestamp,
     unreadable: &AtomicU64,
 ) -> rusqlite::Result<Vec<Event>> {
-    // Start at the end that the limit refers to, so that the search can stop once it has found
-    // enough events.
+    // For a limit on the last events, start with the newest event, so that the search can stop once
+    // it has found enough events.
     let (limit, order) = match query.limit {
         QueryLimit::All => (usize::MAX, Order::OldestFirst),
         QueryLimit::First(events) => (events, Order::OldestFirst),
@@ -210,8 +212,8 @@ pub(crate) fn page(
     let version = SqliteCounters::read(&reading)?.version;
     let mut page = EventPage { found: Vec::new(), last: after, version, is_end: true };
     let mut looks = 0;
-    // If the search used the index by time, SQLite would have to sort all rows found by that index
-    // for each page.
+    // If the search used the index on `lastSeen`, SQLite would have to sort all rows found by that
+    // index for each page.
     let search = Search::new(columns!(), query, after, Order::OldestFirst, now).since(query.since, false);
     search.each(&reading, |row| {
         looks += 1;
@@ -253,7 +255,8 @@ mod tests {
     use crate::schema;
     use eventcast::ObjectReference;
 
-    /// A statement that uses another index returns the same rows, but reads many more of them.
+    /// A statement that uses another index would return the same rows, but would read many more
+    /// rows.
     #[test]
     fn each_search_uses_its_index() {
         let mut connection = Connection::open_in_memory().unwrap();

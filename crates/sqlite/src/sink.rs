@@ -1,4 +1,5 @@
-//! Writing to a store. Each batch is written to the files that are at the store's path.
+//! Writes batches to a store. Each batch is written to the files that are currently at the store's
+//! path.
 
 use std::path::Path;
 use std::slice;
@@ -29,8 +30,8 @@ impl SqliteSink {
         }
         let connection = writer.connection.as_mut().ok_or_else(|| self.moved())?;
         let answers = write::apply(connection, options, clock, batch);
-        // Check again after the commit, so that a batch is acknowledged only if it is in the files
-        // that are at the path now.
+        // Check the files again after the commit, so that a batch is acknowledged only if it is in
+        // the files that are currently at the path.
         writer.is_lost = !writer.files.are_there();
         if writer.is_lost {
             return Err(self.moved());
@@ -43,14 +44,14 @@ impl SqliteSink {
     fn reopen(&self, writer: &mut Writer) -> Result<(), SqliteError> {
         let SqliteStore { path, options, clock, reader, .. } = &*self.shared;
         // The caller holds the writer's lock. Lock order: `SqliteStore::writer` before
-        // `SqliteStore::reader`. The clock is read while both are held. Lock order:
+        // `SqliteStore::reader`. The clock is read while both locks are held. Lock order:
         // `SqliteStore::writer` and `SqliteStore::reader` before `Fake::state`.
         let mut reader = reader.lock();
         if let Some(connection) = &writer.connection {
             writer.files.leave(connection)?;
         }
-        // Close the old connections first, because SQLite shares the log's index among all of a
-        // process's connections to a file.
+        // Close the old connections first, because SQLite shares the log's index among all
+        // connections that a process has to a file.
         reader.connection = None;
         writer.connection = None;
         let opened = open::read_write(path, options, clock.now().into())?;
@@ -71,7 +72,7 @@ impl SqliteSink {
         }
     }
 
-    /// Applies one operation, as a batch of one.
+    /// Applies a single operation, as a batch with one operation.
     fn apply_one(&self, op: &SinkOp) -> Result<Event, SinkError> {
         self.apply_all(slice::from_ref(op)).pop().unwrap_or_else(|| Err(SinkError::retry("no answer")))
     }

@@ -1,4 +1,4 @@
-//! The counters and changes that a store in a file reports.
+//! The counters and changes that a `SqliteSink` reports.
 
 use std::fmt;
 
@@ -43,17 +43,17 @@ pub struct SqliteSinkStats {
     /// current time. If the clock is set back, events that are no longer expired are subtracted
     /// from this number.
     pub expired: u64,
-    /// The number of events that were evicted because the file held too many.
+    /// The number of events that were evicted because the file held too many events.
     pub evicted: u64,
-    /// The size of the database in bytes, excluding the log next to it. The store reuses the space
-    /// of removed events.
+    /// The size of the database in bytes, excluding the log next to the database. The store reuses
+    /// the space that removed events occupied.
     pub bytes: u64,
     /// The maximum number of events in the file. See
     /// [`max_events`](crate::SqliteSinkOptions::max_events).
     pub max_events: u64,
-    /// The number of rows that reads skipped because they do not contain a valid event. Only reads
-    /// through this store and its clones since it was opened are counted. A row that is read twice
-    /// counts twice.
+    /// The number of rows that reads skipped because the rows do not contain a valid event. Only
+    /// reads through this store and its clones are counted, starting when the store was opened. A
+    /// row that is read twice is counted twice.
     pub unreadable: u64,
 }
 
@@ -95,6 +95,7 @@ impl fmt::Display for SqliteSinkStats {
 pub struct SqliteChanges {
     /// The events, in the order of their last writes.
     pub events: Vec<Event>,
-    /// The number of the last write to the file. Pass it to the next call to continue from there.
+    /// The number of the last write to the file. To continue after this write, pass this number to
+    /// the next call to `changes_since`.
     pub version: u64,
 }

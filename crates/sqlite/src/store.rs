@@ -1,4 +1,4 @@
-//! The store type, its documentation and its constructors.
+//! The `SqliteSink` type, with its documentation and constructors.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,92 +14,98 @@ use crate::files::{Files, Still};
 use crate::open::{self, Reader};
 use crate::options::SqliteSinkOptions;
 
-/// A store in a SQLite file. A clone shares the same store, so a program can give one clone to a
-/// recording and read from another.
+/// A store in a SQLite file. Clones share the same store, so a program can pass one clone to a
+/// recording and read from another clone.
 ///
 /// The store behaves like a [`MemorySink`](eventcast::MemorySink), which in turn behaves like an
-/// API server. It follows the same [rules](eventcast::sink::rules) for names, uids, resource
+/// API server. The store follows the same [rules](eventcast::sink::rules) for names, uids, resource
 /// versions, times, invalid events, the effects of patches and updates, expiry, and eviction. The
-/// differences are:
+/// store differs from a `MemorySink` in the following ways:
 ///
 /// - The store outlives the process, and survives a power failure.
 /// - Several processes can have the file open at the same time.
-/// - The store uses the wall clock, because it is the only clock that continues while no process is
-///   running. If the wall clock is set forward, events expire that much earlier.
+/// - The store uses the wall clock, because the wall clock is the only clock that continues while
+///   no process is running. If the wall clock is set forward, events expire earlier by the same
+///   amount.
 ///
-/// A clock that is ahead of the last write by more than [`ttl`](SqliteSinkOptions::ttl) may be
-/// wrong. In that case, a transaction removes expired events only to stay within the limit or
-/// because it needs their names. Once a write has used that clock, the next transaction removes
-/// expired events as usual.
+/// If the clock is ahead of the last write by more than [`ttl`](SqliteSinkOptions::ttl), the clock
+/// may be wrong. A transaction then removes expired events only to stay within the limit or because
+/// it needs their names. Once a write has used that clock, the next transaction removes expired
+/// events as usual.
 ///
 /// # Durability
 ///
 /// Each batch is written in one transaction. The store acknowledges a batch after the commit has
 /// returned. With [`SqliteSynchronous::Full`](crate::SqliteSynchronous::Full) the batch is on disk
-/// by then. An acknowledged batch survives a `kill -9` at any time, and the file is consistent
-/// afterwards. A batch that was not acknowledged is either completely in the file or not in the
-/// file at all. [`SqliteSynchronous`](crate::SqliteSynchronous) specifies what happens if the
+/// when the commit returns. An acknowledged batch survives a `kill -9` at any time, and the file
+/// remains consistent. A batch that was not acknowledged is either completely in the file or not in
+/// the file at all. [`SqliteSynchronous`](crate::SqliteSynchronous) specifies what happens if the
 /// machine fails.
 ///
-/// While a store has the file open, there are two more files next to it, `-wal` and `-shm`. All
-/// three files belong together, so never move or copy one without the others. To make a backup, run
-/// `sqlite3 events.db ".backup copy.db"` (or `VACUUM INTO`). This is safe even while a store is
-/// writing to the file. Most network file systems do not support such a file.
+/// While a store has the file open, there are two more files next to it, `-wal` and `-shm`. The
+/// three files belong together, so never move or copy one file without the other two. To make a
+/// backup, run `sqlite3 events.db ".backup copy.db"` (or `VACUUM INTO`). Running either command is
+/// safe even while a store is writing to the file. Most network file systems do not support a
+/// store's file.
 ///
 /// # When the file goes away
 ///
 /// A program that cleans up or rotates logs may remove, move or replace the file, or one of the two
-/// files next to it, while the store has it open. Each write checks for this, by device and inode,
-/// before it begins and after its commit. If the files have changed, the write returns
-/// [`SinkError::retry`](eventcast::SinkError::retry) with [`Moved`](SqliteErrorKind::Moved) as the
-/// cause. The next write reopens the path, like [`open`](Self::open). A recording retries the
-/// write, so its events are written to the new file. An acknowledged write was in the file at the
-/// path when the store acknowledged it. The following cases remain:
+/// files next to it, while the store has it open. Before each write and after its commit, the store
+/// therefore compares the devices and inodes of the files. If the files have changed, the write
+/// returns [`SinkError::retry`](eventcast::SinkError::retry) with [`Moved`](SqliteErrorKind::Moved)
+/// as the cause. The next write reopens the path in the same way as [`open`](Self::open). A
+/// recording retries the write, so its events are written to the new file. When the store
+/// acknowledges a write, the write is in the file at the path. The following special cases remain:
 ///
-/// - If the file is removed later, its events are lost. Only the next write reports the loss.
-/// - A refused batch may have been written to a file that was then moved away. In that case the
-///   batch is in both files after the next attempt.
-/// - If only the database is moved, the store first checkpoints the log into it. If another
-///   database is put next to the log, the store refuses each write until the log has been removed.
+/// - If the file is removed after the store has acknowledged a write, the events in the file are
+///   lost. Only the next write reports the loss.
+/// - A refused batch may have been written to a file that was then moved away. If so, the batch is
+///   in both files after the next attempt.
+/// - If only the database is moved, the store first checkpoints the log into the moved database. If
+///   another database is put next to the log, the store refuses each write until the log has been
+///   removed.
 /// - A process that only reads keeps the old files open. If the database is still in place and the
-///   index next to it was removed, the store may refuse writes until that process closes the files.
-/// - A file that is truncated or overwritten in place is damaged. The check does not detect this.
-/// - A store that was opened for reading only continues to use the file that it opened, unless it
-///   reads without locks. In a store that was opened for writing, reads use the old file until the
-///   next write.
+///   index next to it was removed, the store may refuse writes until the reading process closes the
+///   files.
+/// - If a file is truncated or overwritten in place, it is damaged, and the store does not detect
+///   the damage by comparing the files.
+/// - If a store was opened for reading only, it continues to use the file that it opened, unless
+///   the store reads without locks. If a store was opened for writing, its reads use the old file
+///   until the next write.
 /// - Windows does not allow an open file to be removed or renamed. On systems other than Unix and
 ///   Windows, the store does not check the files.
 ///
 /// # What can go wrong
 ///
-/// Opening returns an error for a file that is not a usable store, and leaves the file unchanged,
-/// byte for byte. This applies to a file that is not a database, another program's database, a
-/// store written by a newer version, and a damaged store. See [`SqliteErrorKind`]. To detect damage
-/// inside the file, opening for writing reads the whole file if there is a log next to it, as after
-/// an unclean shutdown, or if [`full_check`](SqliteSinkOptions::full_check) is set. For 100 MB this
-/// takes a few tenths of a second. If an index was dropped, opening for writing recreates it. A new
-/// file is created with mode 0600, and the files next to it have the same mode.
+/// If a file is not a usable store, opening the file returns an error and leaves the file
+/// unchanged, byte for byte. A file is not usable if it is not a database, or if it is another
+/// program's database, a store written by a newer version, or a damaged store. [`SqliteErrorKind`]
+/// lists the kinds of errors. To detect damage inside the file, opening a store for writing reads
+/// the whole file if there is a log next to the file, as after an unclean shutdown, or if
+/// [`full_check`](SqliteSinkOptions::full_check) is set. Reading a file of 100 MB takes a few
+/// tenths of a second. If an index was dropped, opening the store for writing recreates the index.
+/// A new file is created with mode 0600, and the files next to it have the same mode.
 ///
 /// A write can fail because the disk is full or reports an error, or because another process writes
-/// for longer than [`busy_timeout`](SqliteSinkOptions::busy_timeout). In that case the batch has no
-/// effect, and every operation fails with
+/// for longer than [`busy_timeout`](SqliteSinkOptions::busy_timeout). If a write fails for one of
+/// these reasons, the batch has no effect, and every operation in the batch fails with
 /// [unavailable](eventcast::sink::SinkErrorKind::Unavailable). A recording retries according to its
-/// policy, and the rest of the bus is not affected. If the store finds that the file is damaged
-/// while it has it open, every operation fails with
-/// [`SinkError::rejected`](eventcast::SinkError::rejected).
+/// policy, and the rest of the bus is not affected. If the store finds that its open file is
+/// damaged, every operation fails with [`SinkError::rejected`](eventcast::SinkError::rejected).
 ///
 /// # Bounds
 ///
-/// The file holds at most [`max_events`](SqliteSinkOptions::max_events) events. This number is
-/// stored in the file itself, so it is the same for all processes that write to the file. One
-/// transaction removes at most 4,096 expired events, not counting those whose names it needs. To
-/// stay within the limit, it removes at most 4,096 events more than the batch has operations. After
-/// the limit has been lowered, each write therefore brings the file one step closer to the limit.
-/// The store reuses the space of removed events.
+/// The file holds at most [`max_events`](SqliteSinkOptions::max_events) events. The limit is stored
+/// in the file itself, so it is the same for all processes that write to the file. One transaction
+/// removes at most 4,096 expired events, not counting expired events whose names it needs. To stay
+/// within the limit, a transaction removes at most 4,096 events more than the batch has operations.
+/// After the limit has been lowered, each write therefore brings the file one step closer to the
+/// limit. The store reuses the space that removed events occupied.
 ///
-/// SQLite checkpoints the log when it has grown to 16 MiB. The log becomes larger than that only
-/// during a long read or because of a larger batch. In addition, each store caches pages in up to
-/// 18 MiB of memory.
+/// SQLite checkpoints the log when it has grown to 16 MiB. The log exceeds this size only during a
+/// long read or because of a larger batch. In addition, each store caches pages in up to 18 MiB of
+/// memory.
 ///
 /// # Blocking
 ///
@@ -119,22 +125,23 @@ use crate::options::SqliteSinkOptions;
 /// - The fields of `involvedObject`: `involvedObjectKind`, `involvedObjectNamespace`,
 ///   `involvedObjectName`, `involvedObjectUid`, `involvedObjectApiVersion`,
 ///   `involvedObjectResourceVersion` and `involvedObjectFieldPath`.
-/// - `rest`: the fields that only a few events have, such as labels, as JSON.
+/// - `rest`: a JSON object with the fields that only a few events have, such as labels.
 /// - `lastSeen`: the time when the event was last seen
 ///   ([`Event::last_seen`](eventcast::Event::last_seen)).
-/// - `expires`: the time at which the event expires. The row remains until a write removes it.
+/// - `expires`: the time at which the event expires. The event's row remains until a write removes
+///   the row.
 ///
-/// Times are in RFC 3339 format, in UTC. All times in a column have the same length, so they can be
-/// compared as text.
+/// Times are in RFC 3339 format, in UTC. All times in a column have the same length, so the times
+/// in a column can be compared as text.
 ///
 /// ```text
 /// $ sqlite3 -json events.db "SELECT lastSeen, reason, message FROM events
 ///                            WHERE type = 'Warning' ORDER BY resourceVersion DESC LIMIT 20"
 /// ```
 ///
-/// The `-json` output mode of `sqlite3` escapes control characters below U+0020. Other modes may
-/// send the control characters in a message to the terminal. It is always safe to read the file by
-/// hand.
+/// The `-json` output mode of `sqlite3` escapes control characters below U+0020. Other output modes
+/// may send the control characters in a message to the terminal. It is always safe to read the file
+/// by hand.
 ///
 /// # Examples
 ///
@@ -170,8 +177,9 @@ pub(crate) struct SqliteStore {
     pub(crate) path: PathBuf,
     pub(crate) options: SqliteSinkOptions,
     pub(crate) clock: Clock,
-    // Declared before the writer, so that it is dropped first. The writer is then the last
-    // connection to be closed, and checkpoints the log.
+    // The reader is declared before the writer so that the reader is dropped first. The store
+    // therefore closes the writer's connection last. Unless another process has the file open,
+    // closing this connection checkpoints the log.
     pub(crate) reader: Mutex<Reader>,
     /// The writer, or `None` if the store was opened for reading only.
     pub(crate) writer: Option<Mutex<Writer>>,
@@ -179,14 +187,15 @@ pub(crate) struct SqliteStore {
     pub(crate) unreadable: AtomicU64,
 }
 
-/// The writer's connection, and its files. A thread that holds the writer's lock may take the
-/// reader's lock, but never the other way round.
+/// The writer's connection, and the files that it has open. A thread that holds the writer's lock
+/// may take the reader's lock, but a thread that holds the reader's lock never takes the writer's
+/// lock.
 pub(crate) struct Writer {
     /// The connection, or `None` if the store could not reopen the path.
     pub(crate) connection: Option<Connection>,
     pub(crate) files: Files,
-    /// Whether the files are no longer where they were when they were opened. If so, the next write
-    /// reopens the path.
+    /// Whether the open files are no longer at the path at which they were opened. If this is true,
+    /// the next write reopens the path.
     pub(crate) is_lost: bool,
 }
 
@@ -195,11 +204,12 @@ impl SqliteSink {
     /// file if it does not exist.
     ///
     /// The path is taken literally, even if SQLite would interpret it as a URI or a special name.
-    /// Its directory must exist.
+    /// The directory that contains the file must exist.
     ///
     /// # Errors
     ///
-    /// The error describes what is wrong with the file and how to fix it. See [`SqliteErrorKind`].
+    /// Returns an error that describes what is wrong with the file and how to fix it.
+    /// [`SqliteErrorKind`] lists the kinds of errors.
     ///
     /// # Examples
     ///
@@ -227,9 +237,10 @@ impl SqliteSink {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`open`](Self::open). If an option is out of range, the error is
-    /// [`InvalidOption`](SqliteErrorKind::InvalidOption), and its source is the
-    /// [`BuildError`](eventcast::error::BuildError) that names the option.
+    /// Returns the same errors as [`open`](Self::open). Also returns an
+    /// [`InvalidOption`](SqliteErrorKind::InvalidOption) error if an option is out of range. The
+    /// source of this error is the [`BuildError`](eventcast::error::BuildError) that names the
+    /// option.
     ///
     /// # Examples
     ///
@@ -252,7 +263,7 @@ impl SqliteSink {
     }
 
     /// Opens the store like [`with_options`](Self::with_options), but with the given clock. The
-    /// clock determines the events' creation times and when they expire.
+    /// clock determines the events' creation times and when the events expire.
     ///
     /// # Errors
     ///
@@ -307,15 +318,17 @@ impl SqliteSink {
     /// If the two files next to the database are missing, SQLite creates them, so an empty `-wal`
     /// file and a `-shm` file may be left behind. If SQLite cannot create them, for example on a
     /// read-only medium, and there is no log to read, the store reads the file without locks. If
-    /// another process nevertheless writes to the file, a read that may have seen a part of that
-    /// write fails with [`Busy`](SqliteErrorKind::Busy). The next read then sees the new state of
-    /// the file. Damage is reported when a read encounters it.
+    /// another process nevertheless writes to the file, a read that may have seen a part of the
+    /// other process's write fails with [`Busy`](SqliteErrorKind::Busy). The next read then sees
+    /// the new state of the file. If the file is damaged, the damage is reported when a read
+    /// encounters it.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`open`](Self::open). If the file does not exist, the error is
-    /// [`Missing`](SqliteErrorKind::Missing). If the file would have to be upgraded first, which
-    /// only opening for writing does, the error is [`Older`](SqliteErrorKind::Older).
+    /// Returns the same errors as [`open`](Self::open). Also returns a
+    /// [`Missing`](SqliteErrorKind::Missing) error if the file does not exist, and an
+    /// [`Older`](SqliteErrorKind::Older) error if the file would have to be upgraded first. Only
+    /// opening a store for writing upgrades the file.
     ///
     /// # Examples
     ///

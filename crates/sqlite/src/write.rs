@@ -1,4 +1,4 @@
-//! Writes a batch to the file in one transaction, with one result for each operation.
+//! Writes a batch to the file in one transaction, and returns one result for each operation.
 
 use eventcast::sink::SinkOp;
 use eventcast::sink::rules::{self, Rules};
@@ -10,16 +10,16 @@ use rusqlite::{
 use crate::options::SqliteSinkOptions;
 use crate::row::{self, columns, is_named, marks, signed};
 
-/// The maximum number of expired events that one transaction removes, not counting those whose
-/// names it needs. One transaction also evicts at most this number of events in addition to one for
-/// each of its operations. This bound keeps writers from being blocked after a store has been
-/// unused for a long time or its limit has been lowered. Reads do not return the expired events
-/// that remain.
+/// The maximum number of expired events that one transaction removes, not counting expired events
+/// whose names it needs. One transaction also evicts at most this number of events, in addition to
+/// one event for each operation. The bound prevents writers from being blocked after a store has
+/// been unused for a long time or after its limit has been lowered. Reads do not return the expired
+/// events that remain.
 const MOST: u32 = 4096;
 
 const INSERT: &str = concat!("INSERT OR IGNORE INTO events (", columns!(), ") VALUES (", marks!(), ")");
-/// Removes the event with the same name and inserts the new event. A single statement, so that
-/// SQLite does both or neither.
+/// Removes the event with the same name and inserts the new event. `REPLACE` is a single statement,
+/// so SQLite does either both or neither.
 const REPLACE: &str = concat!("REPLACE INTO events (", columns!(), ") VALUES (", marks!(), ")");
 const SELECT: &str = concat!("SELECT ", columns!(), " FROM events WHERE ", is_named!());
 const IS_TAKEN: &str = concat!("SELECT 1 FROM events WHERE ", is_named!(), " AND expires > ?3");
@@ -55,9 +55,9 @@ pub(crate) fn limit(connection: &mut Connection, max_events: usize) -> rusqlite:
 
 /// The reason why an operation failed.
 enum WriteError {
-    /// This operation failed with this result. The transaction continues with the other operations.
+    /// The operation failed with this result. The transaction continues with the other operations.
     Answer(SinkError),
-    /// The transaction failed with this error. All of its changes are lost.
+    /// The transaction failed with this error, and all of its changes are lost.
     Lost(rusqlite::Error),
 }
 
@@ -71,7 +71,7 @@ impl From<rusqlite::Error> for WriteError {
     fn from(error: rusqlite::Error) -> Self {
         let code = match &error {
             rusqlite::Error::SqliteFailure(failure, _) => failure.code,
-            // Another program wrote the row, and it does not contain a valid event.
+            // Another program wrote the row, and the row does not contain a valid event.
             _ => return Self::Answer(SinkError::rejected(error.to_string())),
         };
         match code {
@@ -85,8 +85,8 @@ impl From<rusqlite::Error> for WriteError {
     }
 }
 
-/// Performs all operations and commits them, or changes nothing. Returns the results only after the
-/// commit has returned.
+/// Either performs and commits all operations, or changes nothing. Returns the results only after
+/// the commit has returned.
 pub(crate) fn apply<A: From<Event>>(
     connection: &mut Connection,
     options: &SqliteSinkOptions,
@@ -151,17 +151,17 @@ impl SqliteCounters {
         Ok(())
     }
 
-    /// Returns the number of event rows, expired or not.
+    /// Returns the number of event rows, including the rows of expired events.
     pub(crate) fn rows(&self) -> u64 {
         self.created.saturating_sub(self.expired).saturating_sub(self.evicted)
     }
 }
 
-/// A batch that is being written, in one transaction.
+/// A batch that is being written in one transaction.
 struct WriteBatch<'a> {
     transaction: &'a Transaction<'a>,
-    /// The `INSERT` statement. It is kept here because looking it up in the cache for each event
-    /// would take a noticeable part of the time of an insert.
+    /// The `INSERT` statement, which is kept here because looking it up in the cache for each event
+    /// would noticeably slow down inserts.
     insert: CachedStatement<'a>,
     /// The number of events that the batch may still evict.
     evictions: u64,
@@ -196,9 +196,9 @@ impl<'a> WriteBatch<'a> {
             before,
             counters: before,
         };
-        // If the clock is ahead of the last write by more than an event's time to live, it may be
-        // wrong, so this batch does not begin by removing expired events. If the batch writes
-        // anything, the next batch trusts the same clock.
+        // If the clock is ahead of the last write by more than an event's time to live, the clock
+        // may be wrong, so this batch does not begin by removing expired events. If the batch
+        // writes anything, the next batch trusts the same clock.
         let since = row::unix_micros(now).saturating_sub(before.written);
         if u128::try_from(since).unwrap_or(0) <= options.ttl.as_micros() {
             batch.expire()?;
@@ -237,8 +237,8 @@ impl<'a> WriteBatch<'a> {
         if event.metadata.name.is_empty() {
             event.metadata.name = self.free_name(&event)?;
         }
-        // The name is usually free, so try to insert first. That way SQLite searches the index only
-        // once.
+        // The name is usually free, so try to insert the event first. If the insert succeeds,
+        // SQLite has searched the index only once.
         if self.insert(&mut event)? {
             return Ok(event);
         }
@@ -279,7 +279,7 @@ impl<'a> WriteBatch<'a> {
     }
 
     /// Counts an update of a stored event. If the update is a write, the event replaces the stored
-    /// event and is given the number of the next write. An update that changes nothing is not a
+    /// event and receives the number of the next write. An update that changes nothing is not a
     /// write.
     fn change(&mut self, mut event: Event, is_write: bool) -> Result<Event, WriteError> {
         if is_write {
@@ -297,8 +297,8 @@ impl<'a> WriteBatch<'a> {
         event.metadata.set_resource_version(self.counters.version.to_string());
     }
 
-    /// Returns the stored event with the same name as `event`, or `None` if there is none. If the
-    /// stored event has expired, this function removes it and returns `None`.
+    /// Returns the stored event with the same name as `event`, or `None` if there is no such event.
+    /// If the stored event has expired, this function removes it and returns `None`.
     fn stored(&mut self, event: &Event) -> rusqlite::Result<Option<Event>> {
         self.make_room()?;
         let mut statement = self.transaction.prepare_cached(SELECT)?;
@@ -337,7 +337,7 @@ impl<'a> WriteBatch<'a> {
     }
 
     /// Evicts the least recently written events to stay within the limit. Several inserts can share
-    /// one call, as long as no operation looks up a name in between.
+    /// one call to this function, as long as no operation looks up a name between the inserts.
     fn make_room(&mut self) -> rusqlite::Result<()> {
         let excess = self.counters.rows().saturating_sub(self.counters.max_events).min(self.evictions);
         if excess == 0 {
@@ -359,8 +359,8 @@ impl<'a> WriteBatch<'a> {
     }
 }
 
-/// Returns a copy of a validated event in the form in which the store keeps it. The operation keeps
-/// the original event, because the transaction may still fail.
+/// Returns a copy of a validated event, in the form in which the store keeps events. The operation
+/// keeps the original event, because the transaction may still fail.
 fn admitted(event: &Event) -> Event {
     let mut event = event.clone();
     rules::admit(&mut event);

@@ -35,8 +35,8 @@ async fn context(url: &str, stream: &str, storage: &str) -> Context {
     context
 }
 
-/// Publishes with the given number of messages in flight. Returns the number of acknowledged events
-/// per second.
+/// Publishes events with the given number of messages in flight. Returns the number of acknowledged
+/// events per second.
 pub(crate) fn publish(url: &str, storage: &str, window: usize, events: u64, size: usize) -> f64 {
     runtime().block_on(async {
         let context = context(url, "BARE", storage).await;
@@ -57,8 +57,8 @@ pub(crate) fn publish(url: &str, storage: &str, window: usize, events: u64, size
     })
 }
 
-/// Reads the stream of the bridge's events. Returns the number of events per second. Does not
-/// decode the events.
+/// Reads the stream of the bridge's events, without decoding the events. Returns the number of
+/// events per second.
 pub(crate) fn read(url: &str, events: u64) -> f64 {
     runtime().block_on(async {
         let context = jetstream::new(async_nats::connect(url).await.unwrap());

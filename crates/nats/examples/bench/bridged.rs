@@ -46,7 +46,7 @@ pub(crate) fn settle(bus: &Broadcaster<String>, out: &NatsPublisher) {
     assert!(out.flush(LONG), "{}", out.stats());
 }
 
-/// Publishes on a bus. Returns the number of acknowledged events per second.
+/// Publishes events on a bus. Returns the number of acknowledged events per second.
 pub(crate) fn publish(
     url: &str,
     storage: &str,

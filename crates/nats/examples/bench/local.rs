@@ -35,7 +35,7 @@ impl Contender {
         let bus = Broadcaster::with_options(BusOptions::default().direct_delivery(direct)).unwrap();
         for _ in 0..readers {
             let mut watcher = bus.watch().unwrap();
-            // The thread ends with the bus.
+            // The thread ends when the bus ends.
             thread::spawn(move || while watcher.recv_batch().is_ok() {});
         }
         let out = bridge.map(|url| super::bridged::out(url, &bus, Storage::Memory, 256, Duration::ZERO));
@@ -55,7 +55,8 @@ impl Contender {
         let next = begin.elapsed().saturating_sub(first);
         self.first.push(first.as_nanos());
         self.next.push(next.as_nanos() / (BURST as u128 - 1));
-        // Wait for the work of this burst, so that it does not affect the next burst.
+        // Wait until the work of this burst is done, so that this work does not affect the next
+        // burst.
         match &self.out {
             Some(out) => super::bridged::settle(&self.bus, out),
             None => self.bus.flush(super::bridged::LONG).unwrap(),
@@ -72,13 +73,14 @@ impl Contender {
     }
 }
 
-/// Returns the cost with one reader, with two readers, and with the bridge. The three take turns.
+/// Returns the cost with one reader, with two readers, and with the bridge. The three contenders
+/// take turns.
 pub(crate) fn cost(url: &str, bursts: u64, direct: bool) -> [Cost; 3] {
     super::bridged::delete(url);
     let mut contenders =
         [(1, None), (2, None), (1, Some(url))].map(|(readers, url)| Contender::new(direct, readers, url));
-    // Each contender runs equally often after each of the others, because the previous run leaves
-    // traces, such as a core that is awake or a server that is writing.
+    // Each contender runs equally often after each of the other contenders, because the previous
+    // run leaves traces, such as a core that is awake or a server that is writing.
     for burst in 0..bursts {
         for contender in ORDERS[burst as usize % ORDERS.len()] {
             contenders[contender].burst();

@@ -1,8 +1,9 @@
-//! Measures the bridge and the bare client in the same run: `cargo run --release -p eventcast-nats
-//! --example bench`. This program starts the server on a free port, and stops it at the end.
+//! Measures the bridge and the bare client in the same run. To run the program, use `cargo run
+//! --release -p eventcast-nats --example bench`. This program starts the server on a free port, and
+//! stops it at the end.
 //!
-//! `--example bench -- 0.1` does a tenth of the work. The figures are meaningful only relative to
-//! each other, because the server runs on the same machine.
+//! With `--example bench -- 0.1`, the program does a tenth of the work. The figures are meaningful
+//! only relative to each other, because the server runs on the same machine.
 
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "rates need not be exact")]
 
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use server::Server;
 
-/// The length of an event's text. Its JSON is two bytes longer.
+/// The length of an event's text. The event's JSON is two bytes longer.
 const SIZES: [usize; 2] = [62, 398];
 
 /// Prints a line. A failed write is ignored, because a reader that stops early, as in `| head -1`,

@@ -1,6 +1,7 @@
-//! Runs both sides for a while with a fault every five seconds, and then compares all totals:
-//! `cargo run --release -p eventcast-nats --example soak -- 600`. This program starts the server on
-//! a free port, and stops it at the end. `-- 60 1` runs for 60 seconds with a fault every second.
+//! Runs both sides of a bridge for a while with a fault every five seconds, and then compares all
+//! totals. To run the program, use `cargo run --release -p eventcast-nats --example soak -- 600`.
+//! This program starts the server on a free port, and stops it at the end. With `-- 60 1`, the
+//! program runs for 60 seconds with a fault every second.
 //!
 //! A fault is a crash of the server, a temporary suspension of the server, the removal of
 //! consumers, or a reader that ends and resumes.
@@ -98,7 +99,7 @@ fn main() -> ExitCode {
     judge(published, &out, &seen)
 }
 
-/// Compares the totals.
+/// Compares the totals of both sides.
 fn judge(published: u64, out: &NatsPublisher, seen: &Seen) -> ExitCode {
     let stats = out.shutdown_timeout(LONG).stats;
     say!("{stats}\n{seen:?}, memory {} KiB", resident());

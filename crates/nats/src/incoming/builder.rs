@@ -28,13 +28,13 @@ use super::remote_watcher::RemoteWatcher;
 use super::store::{FilePosition, PositionStore};
 use super::subscriber::NatsSubscriber;
 
-/// The time to wait for a connection that the options require.
+/// How long to wait for a connection if the options require a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 /// The maximum number of messages that are buffered for a watcher without a bus.
 const CHUNKS: usize = 4;
 
 impl NatsSubscriber {
-    /// Returns a builder for one server, with events encoded as JSON.
+    /// Returns a builder for a subscriber that connects to one server. Events are encoded as JSON.
     pub fn builder<T>(server: &str) -> NatsSubscriberBuilder<T>
     where
         T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
@@ -43,7 +43,7 @@ impl NatsSubscriber {
         Self::with_options(options)
     }
 
-    /// Returns a builder with these options, with events encoded as JSON.
+    /// Returns a builder with these options. Events are encoded as JSON.
     pub fn with_options<T>(options: SubscriberOptions) -> NatsSubscriberBuilder<T>
     where
         T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
@@ -100,12 +100,14 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self.configure(|options| options.filter = Some(subject.to_owned()))
     }
 
-    /// Sets where to start reading if no position is saved. Defaults to [`Start::New`].
+    /// Sets the position at which to start reading if no position is saved. Defaults to
+    /// [`Start::New`].
     pub fn start(self, start: Start) -> Self {
         self.configure(|options| options.start = start)
     }
 
-    /// Resumes where the last reader with this store ended, and saves the position in the store.
+    /// Resumes at the position that the last reader with this store saved, and saves the reader's
+    /// position in the store.
     pub fn resume(mut self, store: impl PositionStore) -> Self {
         self.store = Some(Arc::new(store));
         self
@@ -117,7 +119,7 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self
     }
 
-    /// Skips the events of a publisher in the same program.
+    /// Skips the events that a publisher in the same program sends.
     pub fn skip(mut self, publisher: &NatsPublisher) -> Self {
         self.own.insert(publisher.origin().to_owned());
         self
@@ -141,23 +143,26 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self
     }
 
-    /// Sets a function that is called with the status whenever the state or the failure changes. It
-    /// runs on the reader's own thread, or on a thread of the runtime set with
-    /// [`runtime`](Self::runtime), so it must not block. If it panics, the panic is caught.
+    /// Sets a function that is called with the status whenever the state or the failure changes.
+    /// The function runs on the reader's own thread, or on a thread of the runtime set with
+    /// [`runtime`](Self::runtime), so it must not block. If the function panics, the panic is
+    /// caught.
     pub fn on_status(mut self, on_status: impl Fn(&RemoteStatus) + Send + Sync + 'static) -> Self {
         self.on_status = Some(Box::new(on_status));
         self
     }
 
-    /// Sets a function that is called if a message cannot be read or the reader restarts. It runs
-    /// on the reader's thread, so it must not block. If it panics, the panic is caught.
+    /// Sets a function that is called if a message cannot be read or the reader restarts. The
+    /// function runs on the reader's own thread, or on a thread of the runtime set with
+    /// [`runtime`](Self::runtime), so it must not block. If the function panics, the panic is
+    /// caught.
     pub fn on_error(mut self, on_error: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Box::new(on_error));
         self
     }
 
     /// Runs the reader on this tokio runtime, whose timer and network driver must be enabled. By
-    /// default the reader has its own thread.
+    /// default, the reader runs on its own thread.
     pub fn runtime(mut self, handle: Handle) -> Self {
         self.handle = Some(handle);
         self
@@ -168,23 +173,23 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
     ///
     /// # Errors
     ///
-    /// - [`BuildError::Invalid`] if an option is out of range.
+    /// - [`BuildError::Invalid`] if an option is out of range or an address is invalid.
     /// - [`BuildError::Position`] if the saved position cannot be read.
-    /// - [`BuildError::Connect`] if an address is invalid, if a file cannot be read, or if the
-    ///   options require a connection and there is none within 5 s. If the options do not require a
-    ///   connection, no server needs to be running yet.
+    /// - [`BuildError::Connect`] if a certificate, key or credentials file cannot be used, or if
+    ///   the options require a connection and the reader is not connected within 5 s. If the
+    ///   options do not require a connection, no server needs to be running yet.
     /// - [`BuildError::Thread`] if the system cannot start a thread.
     ///
     /// # Blocking
     ///
     /// If the options require a connection, this method waits for the connection. In that case, do
-    /// not call it on a thread of the runtime that will run the reader. Otherwise, it waits only
-    /// for the reader's thread to start.
+    /// not call this method on a thread of the runtime that will run the reader. If the options do
+    /// not require a connection, this method waits only for the reader's thread to start.
     pub fn attach(mut self, publisher: &Publisher<T>) -> Result<NatsSubscriber, BuildError> {
         let map = self.map.take().unwrap_or_else(|| Box::new(|remote| remote.event));
         let (overflow, publisher) = (self.options.overflow, publisher.clone());
         let outlet = Outlet::Bus(BusOutlet { publisher, map, overflow });
-        // A bus accepts the events immediately, so no marks are sent.
+        // A bus accepts the events immediately, so no marks are sent to the reader.
         let (_, marks) = mpsc::unbounded_channel();
         self.begin(outlet, marks)
     }
@@ -194,11 +199,11 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
     ///
     /// # Errors
     ///
-    /// As for [`attach`](Self::attach).
+    /// Returns the same errors as [`attach`](Self::attach).
     ///
     /// # Blocking
     ///
-    /// As for [`attach`](Self::attach).
+    /// Blocks under the same conditions as [`attach`](Self::attach).
     pub fn watch(self) -> Result<RemoteWatcher<T>, BuildError> {
         let (sender, chunks) = mpsc::channel(CHUNKS);
         let (marks, marked) = mpsc::unbounded_channel();
@@ -226,8 +231,8 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         let (stop, stopped) = watch::channel(None);
         let task_shared = shared.clone();
         let connection = options.connection.clone();
-        // Twice the maximum number of requested messages, plus space for the server's status
-        // messages.
+        // The capacity is twice the maximum number of requested messages, plus space for the
+        // server's status messages.
         let capacity = options.max_messages * 2 + 64;
         let within = options.require_connection.then_some(CONNECT);
         let parts = Parts { options, codec, store, saved, own, on_error };

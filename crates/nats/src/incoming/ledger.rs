@@ -1,4 +1,5 @@
-//! The position that a reader saves, which trails the position at which it reads.
+//! Tracks the position that a reader saves, which trails the position at which the reader is
+//! reading.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use super::store::SavedPosition;
 pub(crate) struct Ledger {
     sequence: u64,
     origins: LruCache<Origin, u64>,
-    /// The next number of each subject, by origin. Empty without a filter.
+    /// The next number of each subject, by origin. This map is empty if the reader has no filter.
     subjects: LruCache<(Origin, Arc<str>), u64>,
     pub(crate) is_changed: bool,
     pub(crate) save_at: Instant,

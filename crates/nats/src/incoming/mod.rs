@@ -1,5 +1,6 @@
-//! The incoming side, which turns the messages in a stream into events on a bus, or into a stream
-//! of deliveries, in order and with gaps in place.
+//! The incoming side, which turns the messages in a stream into events on a bus or into a stream of
+//! deliveries. The events are in order, and gaps are reported at the positions where events are
+//! missing.
 //!
 //! `session` reads messages through a consumer on the server, `outlet` represents the destination
 //! of the events, and `reader` is the task that drives both and keeps track of the positions.

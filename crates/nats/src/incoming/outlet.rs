@@ -1,4 +1,4 @@
-//! The destination of a reader's events: a bus, or a watcher without a bus.
+//! The destination of a reader's events, which is either a bus or a watcher without a bus.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,14 +23,14 @@ pub(crate) struct Put {
     pub(crate) missing: u64,
     pub(crate) dropped: u64,
     pub(crate) panics: u64,
-    /// Whether the outlet or the reader has ended. If so, the items after the accepted and missing
-    /// events were not put.
+    /// Whether the outlet or the reader has ended. If this is true, the items after the accepted
+    /// and missing events were not put into the outlet.
     pub(crate) has_ended: bool,
 }
 
 impl Put {
-    /// Adds events that were reported as missing. Their number may come from a hostile message, so
-    /// the addition saturates.
+    /// Adds events that were reported as missing. A hostile message may specify the number of these
+    /// events, so the addition saturates.
     fn lose(&mut self, events: u64) {
         self.missing = self.missing.saturating_add(events);
     }
@@ -78,8 +78,8 @@ impl<T: Clone + Send + Sync + 'static> Outlet<T> {
         }
     }
 
-    /// Returns whether a message is finished once the outlet has accepted it, without waiting for a
-    /// mark.
+    /// Returns true if a message is finished once the outlet has accepted it, and false if the
+    /// reader must wait for a mark.
     pub(crate) fn is_done_at_once(&self) -> bool {
         matches!(self, Self::Bus(_))
     }

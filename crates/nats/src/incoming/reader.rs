@@ -42,7 +42,8 @@ pub(crate) type OnError = Box<dyn Fn(&str) + Send + Sync>;
 pub(crate) struct Shared {
     pub(crate) stats: Arc<Mutex<NatsSubscriberStats>>,
     pub(crate) status: StatusCell,
-    /// Set once the reader has opened its first session. From then on, it misses no message.
+    /// This signal is set once the reader has opened its first session. From then on, the reader
+    /// misses no message.
     pub(crate) ready: Signal,
 }
 
@@ -131,7 +132,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
             let refusals = connection.link().refusals;
             let opened = tokio::select! {
                 opened = Session::open(&self.context, &self.wanted, &self.place) => opened,
-                // Responses to requests on the old connection may never arrive.
+                // Responses to requests that were sent on the old connection may never arrive.
                 () = connection.reconnected(epoch) => continue,
                 () = asked(self.stop.clone()) => break,
             };
@@ -208,7 +209,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         if !is_blind {
             return true;
         }
-        // No position is known from which to determine how many events are missing. Each message
+        // No position is known, so the number of missing events cannot be determined. Each message
         // holds at least one event.
         let missing = if self.wanted.filter.is_some() { 1 } else { begins.removed };
         let mark = Mark { sequence: Some(begins.behind + begins.removed), reached: None };
@@ -291,7 +292,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         if put.has_ended {
             // The saved position covers only events that were accepted or reported as missing, so
             // the next reader with this store reads the remaining events again. If not even the gap
-            // was reported, the saved position does not change.
+            // before the message was reported, the saved position does not change.
             if let Some(handled) = put.handled().checked_sub(gap) {
                 let end = (head.first + step.repeated).saturating_add(handled);
                 self.ledger.reach(&behind.back_at(end));
@@ -306,8 +307,8 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         true
     }
 
-    /// Converts a message to items: the gap before it, its new events, and gaps for the events that
-    /// cannot be decoded.
+    /// Converts a message to items. The items are the gap before the message, the message's new
+    /// events, and gaps for the events that cannot be decoded.
     fn items(&self, stored: &Stored, head: &Head, step: Step) -> Items<T> {
         let gap = if stored.sequence <= self.selected_to { 0 } else { step.gap };
         let mut items = Items { gap, all: Vec::new() };
@@ -385,7 +386,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Advances the reader's position to a message.
+    /// Advances the reader's position to the message with this number.
     fn arrive(&mut self, sequence: u64) {
         let mut stats = self.shared.stats.lock();
         stats.messages += 1;
@@ -418,7 +419,8 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Saves the position if it has changed. A failure is counted, and the next save tries again.
+    /// Saves the position if it has changed. A failure to save is counted, and the next save tries
+    /// again.
     async fn save(&mut self) {
         self.ledger.save_at = Instant::now() + self.parts.options.save_every;
         let (Some(store), Place::Behind { created, .. }, true) =
@@ -462,7 +464,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
     }
 }
 
-/// The items that a message is converted to.
+/// The items to which a message is converted.
 struct Items<T> {
     /// The number of events that are missing before the message.
     gap: u64,

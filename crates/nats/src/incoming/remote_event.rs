@@ -19,9 +19,9 @@ pub struct Remote<T> {
     pub event: T,
     /// The identity of the publisher, which changes each time the publisher starts.
     pub origin: Arc<str>,
-    /// The position among all of the origin's events, including lost events.
+    /// The event's position among all of the origin's events, including lost events.
     pub position: u64,
-    /// The number of the message in the stream.
+    /// The number of the event's message in the stream.
     pub stream_sequence: u64,
     /// The time at which the server stored the message.
     pub at: SystemTime,
@@ -39,7 +39,7 @@ impl<T> Remote<T> {
     }
 }
 
-/// The items of one message, and the mark to send back once they have been received.
+/// The items of one message, and the mark to send back once the items have been received.
 pub(crate) struct Chunk<T> {
     pub(crate) items: VecDeque<Delivery<Remote<T>>>,
     pub(crate) mark: Option<Mark>,

@@ -17,10 +17,11 @@ use crate::positions::Reached;
 use super::remote_event::{Chunk, Mark, Remote};
 use super::subscriber::NatsSubscriber;
 
-/// Receives the events of a stream without a bus. It also implements `Stream` with the same items.
+/// Receives the events of a stream without a bus. The watcher also implements `Stream` with the
+/// same items.
 ///
-/// The saved position covers only received events. An event counts as received once the next
-/// receive or [`close`](Self::close) begins.
+/// The saved position covers only received events. An event counts as received once the program
+/// begins to receive the next delivery, calls [`close`](Self::close), or drops the watcher.
 ///
 /// # Examples
 ///
@@ -57,7 +58,7 @@ impl<T> RemoteWatcher<T> {
         Self { chunks, marks, now: None, part: None, subscriber }
     }
 
-    /// Returns the handle of the reader, with its statistics.
+    /// Returns the reader's handle, which provides the reader's statistics.
     pub fn subscriber(&self) -> &NatsSubscriber {
         &self.subscriber
     }
@@ -90,13 +91,13 @@ impl<T> RemoteWatcher<T> {
     ///
     /// # Errors
     ///
-    /// - [`RecvTimeoutError::Timeout`] if nothing arrived in time.
+    /// - [`RecvTimeoutError::Timeout`] if no delivery arrived in time.
     /// - [`RecvTimeoutError::Ended`] if the reader has ended and no deliveries are left.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`. This blocks the thread, so use [`recv_async`](Self::recv_async)
-    /// in async tasks.
+    /// Waits for at most `timeout`. The method blocks the thread, so use
+    /// [`recv_async`](Self::recv_async) in async tasks.
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery<Remote<T>>, RecvTimeoutError> {
         let begin = Instant::now();
         let waker = Waker::from(Arc::new(Unpark(thread::current())));

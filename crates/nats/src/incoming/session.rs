@@ -1,9 +1,10 @@
-//! A session: one consumer on the server, from which a reader pulls messages until an error occurs.
-//! The reader then opens another session at its position.
+//! A session is a consumer on the server, from which a reader pulls messages until an error occurs.
+//! The reader then opens another session at its current position.
 //!
-//! The consumer keeps no important state, because the reader knows its own position. It uses no
-//! acknowledgements, is stored in the server's memory, and expires automatically. The client's own
-//! ordered consumer is not used, because it does not recover after the server is killed.
+//! The consumer keeps no important state, because the reader knows its own position. The consumer
+//! uses no acknowledgements, is stored in the server's memory, and expires automatically. The
+//! client's own ordered consumer is not used, because it does not recover after the server is
+//! killed.
 
 use std::time::{Duration, SystemTime};
 
@@ -39,7 +40,7 @@ pub(crate) struct Wanted {
     pub(crate) heartbeat: Duration,
 }
 
-/// The reason why a session did not begin or has ended.
+/// The reason why a session could not begin or has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// The server refuses the request, for example because the stream does not exist.
@@ -74,7 +75,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Creates a consumer at a position.
+    /// Creates a consumer that begins at this position.
     ///
     /// # Errors
     ///
@@ -132,7 +133,7 @@ impl Session {
         Ok((session, begins, state))
     }
 
-    /// Requests more messages once half of the maximum has arrived.
+    /// Requests more messages once half of the maximum number of messages has arrived.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ pub(crate) struct StreamState {
     pub(crate) last: u64,
 }
 
-/// A reader's position: where it will begin, or where it is now.
+/// A reader's position, which is either where the reader will begin or where the reader is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The reader has received no message yet.
@@ -59,8 +59,8 @@ impl Place {
 
 fn begin_new(start: Start, state: &StreamState) -> Beginning {
     match start {
-        // If a consumer with the policy `New` had to be recreated, it would skip the messages
-        // stored in the meantime.
+        // If a consumer with the `New` policy had to be recreated, the new consumer would skip the
+        // messages that were stored in the meantime.
         Start::New => behind(state.last, state),
         Start::All => Beginning { is_from_start: state.first <= 1, ..all() },
         Start::Last => Beginning { policy: DeliverPolicy::Last, ..all() },

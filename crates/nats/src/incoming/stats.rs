@@ -8,17 +8,18 @@ use serde::{Deserialize, Serialize};
 
 /// The counters of a [`NatsSubscriber`](crate::NatsSubscriber).
 ///
-/// For a reader that reads the whole stream without a filter, an origin's events and gaps add up to
-/// the events that the origin's publisher counts as acknowledged or lost.
+/// If a reader reads the whole stream without a filter, the events from an origin and the missing
+/// events in the gaps add up to the events that the origin's publisher counts as acknowledged or
+/// lost.
 ///
 /// A message is counted once its last event has been accepted, so a watcher may receive an event
-/// slightly before it is counted here.
+/// slightly before these counters include the event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct NatsSubscriberStats {
-    /// The status of the connection and of the stream. On this side, its `waiting` count is not
-    /// used.
+    /// The status of the connection and of the stream. The incoming side does not use the `waiting`
+    /// count of the status.
     pub status: RemoteStatus,
     /// The number of messages that were read.
     pub messages: u64,
@@ -29,23 +30,23 @@ pub struct NatsSubscriberStats {
     pub gaps: u64,
     /// The number of events that were delivered again and skipped.
     pub repeated: u64,
-    /// The number of events from the program's own publishers, which were skipped.
+    /// The number of events that were skipped because the program's own publishers sent them.
     pub own: u64,
-    /// The number of events that the codec could not decode. They are included in `gaps`.
+    /// The number of events that the codec could not decode. These events are included in `gaps`.
     pub undecodable: u64,
     /// The number of events that were dropped because the local bus was full, with
-    /// [`Overflow::Drop`](crate::Overflow::Drop). They are included in `gaps`.
+    /// [`Overflow::Drop`](crate::Overflow::Drop). These events are included in `gaps`.
     pub dropped: u64,
     /// The number of messages that were written by other programs and skipped.
     pub foreign: u64,
     /// The number of messages that were skipped because their headers are invalid.
     pub malformed: u64,
     /// The number of messages that the stream no longer contains, as determined from jumps in the
-    /// message numbers. They are counted only without a filter.
+    /// message numbers. Such messages are counted only if the reader has no filter.
     pub missing_messages: u64,
     /// The number of times that the reader restarted from its position.
     pub restarts: u64,
-    /// The number of panics in user-supplied functions that were caught.
+    /// The number of caught panics in user-supplied functions.
     pub panics: u64,
     /// The number of the last message that was read.
     pub sequence: u64,

@@ -24,27 +24,27 @@ pub struct SavedPosition {
     pub from_start: bool,
     /// The next position of each origin.
     pub origins: BTreeMap<String, u64>,
-    /// The next number of each subject, by origin. Empty if the reader has no filter.
+    /// The next number of each subject, by origin. This map is empty if the reader has no filter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub subjects: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 /// Keeps a reader's position between runs.
 ///
-/// The reader saves the position after the events have been accepted. If its process dies before
-/// that, the reader of the next run receives the events since the last saved position again. The
-/// saved positions of the origins show which of their events were delivered before, so the reader
-/// skips these events if a message contains them again.
+/// The reader saves the position after the events have been accepted. If the process dies before
+/// the position is saved, the reader in the next run receives the events since the last saved
+/// position again. The saved position of each origin shows which of the origin's events were
+/// delivered before, so the reader skips these events if a message contains them again.
 pub trait PositionStore: Send + Sync + 'static {
-    /// Returns the position that was last saved, or `None` if there is none.
+    /// Returns the position that was last saved, or `None` if no position has been saved.
     ///
     /// # Errors
     ///
-    /// Returns an error if the position cannot be read. The reader is then not created.
+    /// Returns an error if the position cannot be read. In that case, the reader is not created.
     fn load(&self) -> io::Result<Option<SavedPosition>>;
 
-    /// Saves the position. The reader calls this method on a thread for blocking work, so it may
-    /// block.
+    /// Saves the position. The reader calls this method on a thread for blocking work, so the
+    /// method may block.
     ///
     /// # Errors
     ///
@@ -102,8 +102,8 @@ impl PositionStore for FilePosition {
             file.sync_all()
         });
         written.and_then(|()| fs::rename(&new, &self.path)).map_err(|error| self.named(&error))?;
-        // The rename is on disk only after the directory has been synchronised, which not every
-        // system supports.
+        // The rename is on disk only after the directory has been synchronised. Not every system
+        // supports synchronising a directory.
         if let Some(folder) = self.path.parent().and_then(|folder| File::open(folder).ok()) {
             let _ = folder.sync_all();
         }

@@ -1,4 +1,4 @@
-//! The program's handle to an incoming side.
+//! A program's handle to the incoming side of a bridge.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -11,21 +11,22 @@ use crate::runtime::Signal;
 use super::reader::Shared;
 use super::stats::NatsSubscriberStats;
 
-/// The incoming side of a bridge. It reads a NATS JetStream stream and publishes the events on a
+/// The incoming side of a bridge, which reads a NATS JetStream stream and publishes the events on a
 /// bus, or passes them to a [`RemoteWatcher`](crate::RemoteWatcher).
 ///
 /// # Order
 ///
-/// Events from one publisher arrive once each, in the order in which they were published. Events
-/// from several publishers arrive in the order in which the server stored their messages. This
-/// order is the same for every reader.
+/// Each event from a publisher arrives once, and a publisher's events arrive in the order in which
+/// they were published. Events from several publishers arrive in the order in which the server
+/// stored their messages. This order is the same for every reader.
 ///
 /// # Gaps
 ///
 /// If events were lost on the way, are no longer in the stream, or cannot be decoded, the reader
-/// reports their number in their place as [`Delivery::Lagged`](eventcast::Delivery::Lagged). The
-/// losses that a publisher reports have no subject. A reader with a filter therefore learns only of
-/// losses that are reported in a message that it receives.
+/// reports the number of missing events as [`Delivery::Lagged`](eventcast::Delivery::Lagged), at
+/// the position where they are missing. The losses that a publisher reports have no subject. If a
+/// reader has a filter, it therefore detects only losses that are reported in a message that it
+/// receives.
 ///
 /// # Overflow
 ///
@@ -68,15 +69,16 @@ impl NatsSubscriber {
         Self { shared, finished, stop }
     }
 
-    /// Returns the current statistics of the reader. Never waits for the server.
+    /// Returns the current statistics of the reader. This method never waits for the server.
     pub fn stats(&self) -> NatsSubscriberStats {
         let mut stats = self.shared.stats.lock().clone();
         stats.status = self.shared.status.get();
         stats
     }
 
-    /// Returns the status of the connection and of the stream: the current state, when it began,
-    /// and the last failure. Never waits for the server.
+    /// Returns the status of the connection and of the stream. The status contains the current
+    /// state, the time when the state began, and the last failure. This method never waits for the
+    /// server.
     pub fn status(&self) -> RemoteStatus {
         self.shared.status.get()
     }

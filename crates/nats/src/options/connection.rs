@@ -9,7 +9,7 @@ use crate::address;
 use crate::error::BuildError;
 use crate::tls;
 
-/// The servers to connect to, and how to connect to them.
+/// The servers to connect to, and the options for connecting to these servers.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ pub struct ConnectionOptions {
     pub servers: Vec<String>,
     /// The name that the server shows for the connection. Defaults to `eventcast`.
     pub name: String,
-    /// How to authenticate. If this is not set, the client uses the credentials in an address, if
+    /// How to authenticate. If `auth` is not set, the client uses the credentials in an address, if
     /// there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
@@ -56,26 +56,29 @@ pub enum Auth {
         /// The password.
         password: String,
     },
-    /// The path of a file with the seed of an nkey. Requires the feature `nkeys`.
+    /// The path of a file that contains the seed of an nkey. This variant requires the `nkeys`
+    /// feature.
     NkeyFile(PathBuf),
-    /// The path of a credentials file, as written by `nsc`. Requires the feature `nkeys`.
+    /// The path of a credentials file, as written by `nsc`. This variant requires the `nkeys`
+    /// feature.
     CredentialsFile(PathBuf),
 }
 
-/// TLS settings. They require the feature `tls-ring`, or a provider that the program has installed
+/// TLS settings, which require the `tls-ring` feature or a provider that the program has installed
 /// with rustls' `CryptoProvider::install_default`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TlsOptions {
-    /// Whether a connection without TLS is refused. A URL that begins with `tls://` has the same
-    /// effect.
+    /// Whether connections without TLS are refused. A URL that begins with `tls://` has the same
+    /// effect as setting this option.
     pub required: bool,
     /// The path of a file with CA certificates in PEM format, which replace the system's
     /// certificates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// The paths of two files in PEM format: the client's certificate, and its key.
+    /// The paths of two files in PEM format, which contain the client's certificate and the
+    /// client's key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<(PathBuf, PathBuf)>,
 }
@@ -105,13 +108,14 @@ impl ConnectionOptions {
         Self { servers: vec![server.to_owned()], ..Self::default() }
     }
 
-    /// Checks that the addresses are valid, and that this build supports the options. Does not read
-    /// files or connect to a server. All code that connects calls this method first.
+    /// Checks that the addresses are valid, and that this build supports the options. This method
+    /// does not read files or connect to a server. All code that connects to a server calls this
+    /// method first.
     ///
     /// # Errors
     ///
     /// Returns [`BuildError::Invalid`] if an option is invalid or not supported. The error
-    /// describes the problem.
+    /// describes what is wrong with the option.
     ///
     /// # Examples
     ///

@@ -46,46 +46,48 @@ pub struct PublisherOptions {
     /// `EVENTS`.
     pub stream: String,
     /// How to create the stream if it does not exist. The stream's subjects are the prefix and all
-    /// subjects below it. By default, no stream is created.
+    /// subjects below the prefix. By default, no stream is created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ensure_stream: Option<StreamOptions>,
-    /// Free text that identifies the sender in every message. Defaults to the names of the host and
-    /// the program.
+    /// Free text that identifies the sender in every message. Defaults to the host's name and the
+    /// program's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// The capacity of the watcher's queue on the bus, in events. Defaults to 16,384.
     pub queue_capacity: usize,
     /// The policy that applies when the watcher's queue is full. With
-    /// [`Wait`](OverflowPolicy::Wait), a server outage stops the bus. Defaults to
-    /// [`DropIncoming`](OverflowPolicy::DropIncoming).
+    /// [`Wait`](OverflowPolicy::Wait), the bus stops if the queue fills up during a server outage.
+    /// Defaults to [`DropIncoming`](OverflowPolicy::DropIncoming).
     pub overflow: OverflowPolicy,
     /// The maximum number of events in a message, from 1 to 65,536. Defaults to 256.
     pub max_batch: usize,
     /// The maximum size of a message's payload in bytes, from 1 byte to 8 MiB. The server's own
     /// limit also applies. Defaults to 512 KiB.
     pub max_bytes: usize,
-    /// How long the publisher waits for more events before it sends a message that is not full. At
-    /// most 1 s. Defaults to 0, so that a message contains the events that are available.
+    /// How long the publisher waits for more events before it sends a message that is not full. The
+    /// maximum is 1 s. Defaults to 0, which means that a message contains the events that are
+    /// available when the message is assembled.
     #[serde(with = "crate::duration")]
     pub linger: Duration,
-    /// How long the publisher waits before it reports a loss in a separate message if no event
-    /// follows. Defaults to 1 s.
+    /// How long the publisher waits for another event after a loss before it reports the loss in a
+    /// separate message. Defaults to 1 s.
     #[serde(with = "crate::duration")]
     pub gap_after: Duration,
     /// The interval at which the publisher sends messages without events while nothing is
-    /// published. By default, it sends none.
+    /// published. By default, the publisher sends no such messages.
     #[serde(with = "crate::duration::option", skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<Duration>,
     /// How long to wait for a message's acknowledgement before sending the message again. Defaults
     /// to 5 s.
     #[serde(with = "crate::duration")]
     pub ack_timeout: Duration,
-    /// The pauses between attempts.
+    /// The pauses between attempts to send a message.
     pub retry: RetryOptions,
     /// The action to take if the stream is full and refuses new messages. Defaults to
     /// [`OnFull::Retry`].
     pub on_full: OnFull,
-    /// Whether attaching fails if there is no connection within `ack_timeout`. Defaults to `false`.
+    /// Whether attaching to a bus fails if there is no connection within `ack_timeout`. Defaults to
+    /// `false`.
     pub require_connection: bool,
 }
 
@@ -94,7 +96,7 @@ pub struct PublisherOptions {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RetryOptions {
-    /// The first pause. Each later pause is twice as long as the previous one, up to `max`.
+    /// The first pause. Each later pause is twice as long as the previous pause, up to `max`.
     /// Defaults to 100 ms.
     #[serde(with = "crate::duration")]
     pub min: Duration,

@@ -1,4 +1,4 @@
-//! The stream that a publisher creates if it does not exist.
+//! The options of the stream that a publisher creates if the stream does not exist.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 
-/// The stream that a publisher creates if it does not exist. A publisher never changes an existing
-/// stream.
+/// Options of the stream that a publisher creates if the stream does not exist. A publisher never
+/// changes an existing stream.
 ///
 /// # Examples
 ///
@@ -36,11 +36,12 @@ pub struct StreamOptions {
     pub max_messages: u64,
     /// The number of servers that keep a copy of the stream, from 1 to 5. Defaults to 1.
     pub replicas: usize,
-    /// How long the server can recognise that a message was sent again. At most `max_age`. Defaults
-    /// to 2 min.
+    /// How long the server can recognise that a message was sent again. Unless `max_age` is zero,
+    /// this time must not be longer than `max_age`. Defaults to 2 min.
     #[serde(with = "crate::duration")]
     pub duplicate_window: Duration,
-    /// The messages to discard if the stream is full. Defaults to [`Discard::Old`].
+    /// Determines which messages the server discards if the stream is full. Defaults to
+    /// [`Discard::Old`].
     pub discard: Discard,
 }
 
@@ -49,14 +50,14 @@ pub struct StreamOptions {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Storage {
-    /// The server stores the messages in files. They survive the end of the server's process.
+    /// The server stores the messages in files. The messages survive if the server's process ends.
     #[default]
     File,
     /// The server keeps the messages in memory.
     Memory,
 }
 
-/// The messages to discard if a stream is full.
+/// Determines which messages the server discards if a stream is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -54,7 +54,7 @@ pub struct SubscriberOptions {
     /// restarts if it misses three heartbeats. Defaults to 5 s.
     #[serde(with = "crate::duration")]
     pub heartbeat: Duration,
-    /// Whether attaching fails if there is no connection within 5 s. Defaults to `false`.
+    /// Whether starting the reader fails if there is no connection within 5 s. Defaults to `false`.
     pub require_connection: bool,
 }
 
@@ -72,7 +72,7 @@ pub enum Start {
     Last,
     /// The reader receives the last message of each subject, and all later messages.
     LastPerSubject,
-    /// The reader starts with the message with this number, or with the first message after it.
+    /// The reader starts with the message that has this number, or with the first later message.
     Sequence(u64),
     /// The reader starts with the first message that the server stored at or after this time, in
     /// seconds since 1970.

@@ -1,5 +1,5 @@
 //! Assembles events into messages. A message holds consecutive events of one subject, up to a
-//! maximum number and size.
+//! maximum number of events and a maximum size.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +23,7 @@ pub(crate) struct Message {
     pub(crate) payload: Payload,
 }
 
-/// The limits of a message.
+/// The maximum number of events in a message, and the maximum size of a message's payload in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) events: usize,
@@ -81,7 +81,7 @@ impl<T: 'static> Assembler<T> {
         }
     }
 
-    /// Adds an event.
+    /// Encodes an event, and adds it to a message.
     pub(crate) fn push(&mut self, event: &T) {
         self.scratch.clear();
         let (subject_of, codec, scratch) = (&self.subject_of, &self.codec, &mut self.scratch);
@@ -106,7 +106,7 @@ impl<T: 'static> Assembler<T> {
         if size > self.limits.bytes {
             return self.fail(|unsent| unsent.too_large += 1);
         }
-        // Less than the limit, because the line feed takes one more byte.
+        // The size must be less than the limit, because the line feed takes one more byte.
         let fits = |open: &Message| {
             *open.subject == *subject.as_str()
                 && open.payload.events() < self.limits.events
@@ -182,8 +182,8 @@ impl<T: 'static> Assembler<T> {
         self.complete.pop_front()
     }
 
-    /// Returns a message without events, which states the origin's position. It reports the losses
-    /// that have not been followed by an event.
+    /// Returns a message without events, which states the origin's position. The message reports
+    /// the losses that no event has followed.
     pub(crate) fn control(&self, subject: Arc<str>, is_end: bool) -> Message {
         Message { subject, head: self.head(is_end), payload: Payload::new(self.framing()) }
     }
@@ -203,11 +203,13 @@ impl<T: 'static> Assembler<T> {
         self.complete.push_front(message);
     }
 
-    /// Takes back the events of an abandoned message. The next message reports them as lost.
+    /// Takes back the events of an abandoned message. The next message reports these events as
+    /// lost.
     pub(crate) fn give_up(&mut self, message: &Message) {
         let events = message.head.count;
         if events == 0 {
-            // A message without events only reports losses, and these have yet to be reported.
+            // A message without events only reports losses, and another message must still report
+            // these losses.
             return;
         }
         let lost = events.saturating_add(message.head.lost);
@@ -215,7 +217,8 @@ impl<T: 'static> Assembler<T> {
             Some(next) => next.head.lost += lost,
             None => self.lost += lost,
         }
-        // The losses have no subject, so the later events of the subject take over their numbers.
+        // The losses have no subject, so later events of this subject take over the numbers of the
+        // lost events.
         let behind = self.complete.iter_mut().chain(self.open.as_mut());
         for later in behind.filter(|later| later.subject == message.subject) {
             later.head.subject_first = later.head.subject_first.map(|first| first.saturating_sub(events));
@@ -230,7 +233,7 @@ impl<T: 'static> Assembler<T> {
         self.complete.iter().chain(&self.open).map(|message| message.head.count).sum()
     }
 
-    /// Removes all messages, and returns the number of their events.
+    /// Removes all messages, and returns the number of events in these messages.
     pub(crate) fn abandon(&mut self) -> u64 {
         let events = self.events();
         self.complete.clear();
@@ -244,7 +247,7 @@ impl<T: 'static> Assembler<T> {
 }
 
 impl Message {
-    /// Splits the message in two, and returns the second half. A message with one event is not
+    /// Splits the message in two, and returns the second half. A message with only one event is not
     /// split.
     pub(crate) fn split_off_half(&mut self) -> Option<Self> {
         if self.payload.events() < 2 {

@@ -30,7 +30,7 @@ use super::send::Sender;
 const CAPACITY: usize = 64;
 
 impl NatsPublisher {
-    /// Returns a builder for one server, with events encoded as JSON.
+    /// Returns a builder for a publisher that connects to one server. Events are encoded as JSON.
     pub fn builder<T>(server: &str) -> NatsPublisherBuilder<T>
     where
         T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
@@ -39,7 +39,7 @@ impl NatsPublisher {
         NatsPublisherBuilder::new(options)
     }
 
-    /// Returns a builder with these options, with events encoded as JSON.
+    /// Returns a builder with these options. Events are encoded as JSON.
     pub fn with_options<T>(options: PublisherOptions) -> NatsPublisherBuilder<T>
     where
         T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
@@ -123,8 +123,8 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
         self
     }
 
-    /// Sets a function that chooses the subject of each event. By default, the prefix is the
-    /// subject of all events. The stream must accept the subject, so the subject should begin with
+    /// Sets a function that chooses the subject of each event. By default, the subject of all
+    /// events is the prefix. The stream must accept the subject, so the subject should begin with
     /// the prefix. If the function panics, the panic is caught and the event counts as lost.
     ///
     /// # Examples
@@ -143,47 +143,48 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
     }
 
     /// Sends only the events for which `keep` returns true. Like every
-    /// [filter](eventcast::WatchBuilder::filter), it runs on the bus's dispatcher.
+    /// [filter](eventcast::WatchBuilder::filter), `keep` runs on the bus's dispatcher.
     pub fn filter(mut self, keep: impl FnMut(&T) -> bool + Send + 'static) -> Self {
         self.keep = Some(Box::new(keep));
         self
     }
 
-    /// Sets a function that is called with the status whenever the state or the failure changes. It
-    /// runs on the bridge's own thread, or on a thread of the runtime set with
-    /// [`runtime`](Self::runtime), so it must not block. If it panics, the panic is caught.
+    /// Sets a function that is called with the status whenever the state or the failure changes.
+    /// The function runs on the bridge's own thread, or on a thread of the runtime set with
+    /// [`runtime`](Self::runtime), so it must not block. If the function panics, the panic is
+    /// caught.
     pub fn on_status(mut self, on_status: impl Fn(&RemoteStatus) + Send + Sync + 'static) -> Self {
         self.on_status = Some(Box::new(on_status));
         self
     }
 
     /// Runs the bridge on this tokio runtime, whose timer and network driver must be enabled. By
-    /// default the bridge has its own thread.
+    /// default, the bridge runs on its own thread.
     pub fn runtime(mut self, handle: Handle) -> Self {
         self.handle = Some(handle);
         self
     }
 
-    /// Registers a watcher on the bus, and starts sending its events.
+    /// Registers a watcher on the bus, and starts sending the events that the watcher receives.
     ///
     /// The bus offers the bridge every event whose publish call begins after this method has
     /// returned.
     ///
     /// # Errors
     ///
-    /// - [`BuildError::Invalid`] if an option is out of range.
+    /// - [`BuildError::Invalid`] if an option is out of range or an address is invalid.
     /// - [`BuildError::Watch`] if the bus refuses the watcher.
-    /// - [`BuildError::Connect`] if an address is invalid, if a file cannot be read, or if the
-    ///   options require a connection and there is none in time. If the options do not require a
-    ///   connection, no server needs to be running yet.
+    /// - [`BuildError::Connect`] if a certificate, key or credentials file cannot be used, or if
+    ///   the options require a connection and the bridge is not connected in time. If the options
+    ///   do not require a connection, no server needs to be running yet.
     /// - [`BuildError::Thread`] or [`BuildError::Random`] if the system cannot start a thread or
     ///   provide random numbers.
     ///
     /// # Blocking
     ///
     /// If the options require a connection, this method waits for the connection. In that case, do
-    /// not call it on a thread of the runtime that will run the bridge. Otherwise, it waits only
-    /// for the bridge's thread to start.
+    /// not call this method on a thread of the runtime that will run the bridge. If the options do
+    /// not require a connection, this method waits only for the bridge's thread to start.
     pub fn attach(self, bus: &Broadcaster<T>) -> Result<NatsPublisher, BuildError> {
         let Self { options, codec, subject_of, keep, on_status, handle } = self;
         options.check()?;
@@ -240,7 +241,7 @@ fn watch<T: Clone + Send + Sync + 'static>(
     Ok(builder.watch()?)
 }
 
-/// Starts the task, and waits for its connection to be opened.
+/// Starts the task, and waits for the task's connection to be opened.
 fn begin<F, R>(handle: Option<Handle>, options: &PublisherOptions, task: F) -> Result<Signal, BuildError>
 where
     F: FnOnce(Connection) -> R + Send + 'static,
@@ -250,7 +251,7 @@ where
     connect_and_run(handle, &options.connection, CAPACITY, within, task)
 }
 
-/// Returns a description of the sender: the host and the program.
+/// Returns a description of the sender, which consists of the host and the program.
 fn source() -> String {
     let host = hostname::get().map(|host| host.to_string_lossy().into_owned()).unwrap_or_default();
     let program = std::env::args_os().next().map(std::path::PathBuf::from);

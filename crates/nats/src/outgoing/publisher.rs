@@ -1,4 +1,4 @@
-//! The program's handle to an outgoing side.
+//! A program's handle to the outgoing side of a bridge.
 
 use std::fmt;
 use std::sync::mpsc::{self as blocking, RecvTimeoutError};
@@ -17,27 +17,28 @@ use super::stats::{NatsPublisherStats, NatsReport};
 /// How long the bridge may continue to send queued events after its handle is dropped.
 const AFTER_DROP: Duration = Duration::from_secs(5);
 
-/// The outgoing side of a bridge. It watches a bus and sends the events to a NATS JetStream stream.
+/// The outgoing side of a bridge, which watches a bus and sends the events to a NATS JetStream
+/// stream.
 ///
 /// # Order
 ///
-/// One message is in flight at a time, with up to `max_batch` events of one subject. It is sent
-/// again, with the same identity, until the server acknowledges it. A reader therefore receives the
-/// events of this bridge in order and without repeats, even across reconnects and restarts of the
-/// server.
+/// One message is in flight at a time, with up to `max_batch` events of one subject. The bridge
+/// sends a message again, with the same identity, until the server acknowledges the message or the
+/// message's events count as lost. A reader therefore receives the events of this bridge in order
+/// and without repeats, even across reconnects and restarts of the server.
 ///
 /// # Acknowledged
 ///
-/// A server acknowledges a message once it has handed the message to the operating system. By
-/// default it writes the message to disk within two minutes. Acknowledged events survive the end of
-/// the server's process, but can be lost in a power failure. `docs/nats.md` in the repository has
-/// the details.
+/// A server acknowledges a message once it has passed the message to the operating system. By
+/// default, the server writes the message to disk within two minutes. Acknowledged events survive
+/// if the server's process ends, but can be lost in a power failure. For details, see
+/// `docs/nats.md` in the repository.
 ///
 /// # Losses
 ///
-/// While the server is unavailable, the watcher's queue fills up. Once it is full, the queue's
-/// overflow policy applies. Every loss has a position in the order of the events, and readers
-/// receive the report of the loss at that position.
+/// While the server is unavailable, the watcher's queue fills up. Once the queue is full, the
+/// queue's overflow policy applies. Every loss has a position in the order of the events, and
+/// readers receive the report of the loss at that position.
 ///
 /// # Ending
 ///
@@ -90,27 +91,28 @@ impl NatsPublisher {
         self.origin.as_str()
     }
 
-    /// Returns the current statistics of the bridge. Never waits for the server.
+    /// Returns the current statistics of the bridge. This method never waits for the server.
     pub fn stats(&self) -> NatsPublisherStats {
         let mut stats = self.shared.stats.lock().clone();
         stats.status = self.shared.status.get();
         stats
     }
 
-    /// Returns the status of the connection and of the stream: the current state, when it began,
-    /// and the last failure. Never waits for the server.
+    /// Returns the status of the connection and of the stream. The status contains the current
+    /// state, the time when the state began, and the last failure. This method never waits for the
+    /// server.
     pub fn status(&self) -> RemoteStatus {
         self.shared.status.get()
     }
 
     /// Waits until every event that the bus offered to the bridge before this call is acknowledged
-    /// or lost. Returns whether this happened in time.
+    /// or lost. Returns whether all these events were acknowledged or lost in time.
     ///
-    /// Flush the bus first, because an event may still be in its incoming queue.
+    /// Flush the bus first, because an event may still be in the bus's incoming queue.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`, and not at all if the bridge has ended.
+    /// Waits for at most `timeout`, and does not wait if the bridge has ended.
     pub fn flush(&self, timeout: Duration) -> bool {
         let (sender, done) = blocking::channel();
         let answer = match self.requests.send(sender) {
@@ -125,15 +127,15 @@ impl NatsPublisher {
         }
     }
 
-    /// Returns whether every offered event is acknowledged or lost, and none was abandoned.
+    /// Returns whether every offered event is acknowledged or lost, and no event was abandoned.
     fn is_settled(&self) -> bool {
         let stats = self.stats();
         stats.abandoned + stats.in_flight + stats.queued == 0
     }
 
-    /// Stops the bridge. It accepts no more events, retries once immediately, and continues to send
-    /// until all events are sent or the timeout has passed. It then announces its end to the
-    /// readers. Events that could not be sent count as abandoned.
+    /// Stops the bridge. The bridge accepts no more events, retries once immediately, and continues
+    /// to send until all events are sent or the timeout has passed. The bridge then announces to
+    /// the readers that it has ended. Events that could not be sent count as abandoned.
     ///
     /// # Blocking
     ///

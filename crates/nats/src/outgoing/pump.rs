@@ -1,9 +1,10 @@
 //! The outgoing side's task, which takes events from the bus, assembles them into messages, and
 //! sends the messages to the server one by one.
 //!
-//! One message is in flight at a time. It is sent with the same bytes and the same identity until
-//! the server acknowledges it, and only then is the next message sent. The messages in the stream
-//! are therefore in order, regardless of the state of the connection.
+//! One message is in flight at a time. A message is sent with the same bytes and the same identity
+//! until the server acknowledges it or its events count as lost, and only then is the next message
+//! sent. A message that is too large for the server is split. The messages in the stream are
+//! therefore in order, regardless of the state of the connection.
 
 use std::sync::{Arc, mpsc as blocking};
 use std::time::Duration;
@@ -29,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A duration that is effectively unlimited.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A request to report when everything that the bus has offered so far is settled.
+/// A request to report when all events that the bus has offered so far are settled.
 pub(crate) type Flush = blocking::Sender<()>;
 
 /// The state that the program's handle shares with the task.
@@ -58,19 +59,19 @@ pub(crate) struct Pump<T> {
     has_ended: bool,
 }
 
-/// The events between the bus and the server.
+/// The events on their way from the bus to the server.
 struct Intake<T> {
     assembler: Assembler<T>,
     /// The number of events that were taken from the bus.
     received: u64,
     /// The number of events in the message in flight.
     on_its_way: u64,
-    /// The time of the last message, or of the first loss after it.
+    /// The time of the last message, or of the first loss after the last message.
     quiet_since: Instant,
 }
 
 impl<T: 'static> Intake<T> {
-    /// Takes events from the bus, and records the loss before them.
+    /// Takes events from the bus, and records the loss before these events.
     fn take(&mut self, lagged: u64, events: &[T]) {
         if lagged > 0 && self.assembler.unreported() == 0 {
             self.quiet_since = Instant::now();
@@ -113,8 +114,8 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         }
     }
 
-    /// Runs until the bus or the bridge has ended and everything is sent, until the deadline for
-    /// stopping has passed, or until the client has ended.
+    /// Runs until the bus or the bridge has ended and all events have been sent, until the shutdown
+    /// deadline has passed, or until the client has ended.
     pub(crate) async fn run(mut self) {
         let (mut connection, deadline) = (self.connection.clone(), passed(self.stop.clone()));
         let reason = tokio::select! {
@@ -128,8 +129,8 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.shared.status.end(reason);
     }
 
-    /// Runs until everything is sent. If the future is dropped before that, the events in the
-    /// message in flight are still counted.
+    /// Runs until all events have been sent. If the future is dropped before it is ready, the
+    /// events in the message in flight are still counted.
     async fn work(&mut self) {
         self.prepare().await;
         loop {
@@ -221,7 +222,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.intake.quiet_since + after.filter(|_| self.subject.is_some()).unwrap_or(NEVER)
     }
 
-    /// Returns the message that should be sent now, if there is one.
+    /// Returns the message that should be sent now, or `None` if no message should be sent.
     fn next_message(&mut self) -> Option<Message> {
         let bytes = self.options.max_bytes.min(self.sender.max_payload());
         self.intake.assembler.set_max_bytes(bytes);
@@ -235,7 +236,8 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         })
     }
 
-    /// Sends a message repeatedly until the server accepts it or its events are given up as lost.
+    /// Sends a message repeatedly until the server accepts it or the message's events count as
+    /// lost.
     async fn bring(&mut self, mut message: Message) {
         let mut backoff = Backoff::new(&self.options.retry);
         self.intake.on_its_way = message.head.count;
@@ -293,7 +295,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
             let epoch = connection.connected().await;
             tokio::select! {
                 answer = sender.attempt(message) => answer,
-                // The response to a message sent on the old connection may never arrive.
+                // The response to a message that was sent on the old connection may never arrive.
                 () = connection.reconnected(epoch) => Answer::None("the connection was lost".to_owned()),
             }
         };
@@ -360,7 +362,8 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.look();
     }
 
-    /// Announces to the readers that the origin has ended. A single attempt is enough.
+    /// Announces to the readers that the origin has ended. A single attempt to send this message is
+    /// enough.
     async fn say_goodbye(&mut self) {
         if let Some(subject) = self.subject.clone() {
             let message = self.intake.assembler.control(subject, true);
@@ -405,7 +408,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.shared.status.link(&self.connection.link());
     }
 
-    /// Copies the queue's and the messages' figures into the statistics.
+    /// Copies the counters of the queue and of the messages into the statistics.
     fn look(&self) {
         let queue = self.watcher.stats();
         let unsent = self.intake.assembler.unsent;

@@ -14,11 +14,11 @@ use crate::options::{Discard, Storage, StreamOptions};
 
 use super::assembler::Message;
 
-/// The number of bytes of the server's size limit that are reserved for headers, unless the limit
-/// is small.
+/// The number of bytes within the server's size limit that are reserved for headers, unless the
+/// limit is small.
 const FOR_HEADERS: usize = 1024;
 
-/// The meaning of the response to a message.
+/// The outcome of sending a message, as determined from the server's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Acknowledged {
@@ -30,7 +30,7 @@ pub(crate) enum Answer {
     TooLarge,
     /// The server refuses the message for another reason, which may be temporary.
     Refused(String),
-    /// There was no response.
+    /// The server did not respond to the message.
     None(String),
 }
 
@@ -63,12 +63,12 @@ impl Sender {
         limit - FOR_HEADERS.min(limit / 2)
     }
 
-    /// Creates the stream if the options request it and it does not exist.
+    /// Creates the stream if the options request this and the stream does not exist.
     ///
     /// # Errors
     ///
-    /// Returns the text of the server's refusal. A missing response is not an error, because the
-    /// next message shows whether the stream exists.
+    /// If the server refuses to create the stream, returns the text of the refusal. A missing
+    /// response is not an error, because the next message shows whether the stream exists.
     pub(crate) async fn ensure(&self) -> Result<(), String> {
         let Some(options) = &self.ensure else { return Ok(()) };
         let config = config(&self.stream, &self.subjects, options);
@@ -81,8 +81,8 @@ impl Sender {
         Err(format!("cannot create the stream {}: {text}", self.stream))
     }
 
-    /// Returns the reason why no stream accepts messages with a subject. First creates the stream
-    /// if the options request it.
+    /// Returns the reason why no stream accepts messages with this subject. If the options request
+    /// the creation of the stream, this method first tries to create the stream.
     pub(crate) async fn why_no_stream(&self, subject: &str) -> String {
         if let Err(text) = self.ensure().await {
             return text;
@@ -126,7 +126,7 @@ impl Sender {
     }
 }
 
-/// Returns whether an error of the server's store means that the stream has reached one of its
+/// Returns whether an error from the server's store means that the stream has reached one of its
 /// limits.
 fn is_full(text: &str) -> bool {
     text.contains("maximum")

@@ -7,13 +7,13 @@ use eventcast::escape::escape;
 use eventcast::stats::WatcherStats;
 use serde::{Deserialize, Serialize};
 
-/// The counters of a [`NatsPublisher`](crate::NatsPublisher), in events unless a field states
-/// otherwise.
+/// The counters of a [`NatsPublisher`](crate::NatsPublisher), which count events unless a field
+/// states otherwise.
 ///
 /// While no event changes its state, `offered` = `acknowledged` + `dropped` + `too_large` +
 /// `encode` + `refused` + `abandoned` + `in_flight` + `queued`. While a message is in flight, the
-/// queue's figures are at most a tenth of a second old. Otherwise, they date from the last time the
-/// bridge checked the queue, which it does at every event.
+/// queue's counters are at most a tenth of a second old. Otherwise, the queue's counters date from
+/// the last time that the bridge checked the queue, which happens at every event.
 ///
 /// # Examples
 ///
@@ -30,9 +30,9 @@ pub struct NatsPublisherStats {
     pub status: RemoteStatus,
     /// The number of events that the bus has offered to the bridge.
     pub offered: u64,
-    /// The number of events in messages that the server has acknowledged. Acknowledged does not
-    /// mean on disk. `docs/nats.md` in the repository describes what a server can still lose
-    /// afterwards.
+    /// The number of events in messages that the server has acknowledged. An acknowledged event is
+    /// not necessarily on disk. `docs/nats.md` in the repository describes what a server can still
+    /// lose afterwards.
     pub acknowledged: u64,
     /// The number of events that the bus dropped because the queue was full or the watcher had
     /// ended.
@@ -50,15 +50,16 @@ pub struct NatsPublisherStats {
     /// The number of events in the watcher's queue.
     pub queued: u64,
     /// The number of losses that were reported to the bus with
-    /// [`publish_gap`](eventcast::Publisher::publish_gap). They are not included in `offered`.
+    /// [`publish_gap`](eventcast::Publisher::publish_gap). These losses are not included in
+    /// `offered`.
     pub missed: u64,
     /// The number of messages that the server has acknowledged.
     pub messages: u64,
-    /// The number of these messages that the server had already stored.
+    /// The number of acknowledged messages that the server had already stored.
     pub duplicates: u64,
-    /// The number of attempts to send a message again after the first attempt.
+    /// The number of repeated attempts to send a message, not counting first attempts.
     pub retries: u64,
-    /// The number of panics in user-supplied functions that were caught.
+    /// The number of caught panics in user-supplied functions.
     pub panics: u64,
     /// The total payload of the acknowledged messages in bytes.
     pub bytes: u64,
@@ -80,8 +81,8 @@ impl NatsPublisherStats {
         self.acknowledged + self.lost() + self.abandoned + self.in_flight + self.queued
     }
 
-    /// Returns the number of events that readers see as gaps, which are all losses except those at
-    /// shutdown.
+    /// Returns the number of events that readers see as gaps, which are all lost events except the
+    /// events abandoned at shutdown.
     ///
     /// # Examples
     ///
@@ -96,7 +97,7 @@ impl NatsPublisherStats {
         self.dropped + self.too_large + self.encode + self.refused
     }
 
-    /// Updates the queue's figures. `received` is the number of events taken from the queue.
+    /// Updates the queue's counters. `received` is the number of events taken from the queue.
     pub(crate) fn look_at(&mut self, watcher: &WatcherStats, received: u64) {
         self.offered = watcher.offered;
         self.dropped = watcher.dropped.total();

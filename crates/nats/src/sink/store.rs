@@ -52,7 +52,7 @@ pub struct NatsSinkOptions {
     pub prefix: String,
     /// The storage that the server uses for the events. Defaults to [`Storage::File`].
     pub storage: Storage,
-    /// How long after an event's last write the server removes the event. Defaults to 1 h.
+    /// How long the server keeps an event after the event's last write. Defaults to 1 h.
     #[serde(with = "crate::duration")]
     pub max_age: Duration,
     /// The number of servers that keep a copy of the stream, from 1 to 5. Defaults to 1.
@@ -81,8 +81,8 @@ impl Default for NatsSinkOptions {
 ///
 /// Each event has its own subject, `records.<namespace>.<name>`, and the stream keeps one message
 /// for each subject. A reader of the stream therefore first receives the current state of all
-/// events, and then every change. A message contains the whole event as JSON, and its header
-/// `Eventcast-Op` states whether the event was created, updated or patched.
+/// events, and then every change. A message contains the whole event as JSON, and the
+/// `Eventcast-Op` header states whether the event was created, updated or patched.
 ///
 /// # Responses
 ///
@@ -93,12 +93,12 @@ impl Default for NatsSinkOptions {
 /// | no connection, or no response in time | the server itself is unavailable |
 /// | no stream, and all other responses | retried |
 ///
-/// A patch writes the whole event, so it also recreates an event that has expired.
+/// A patch writes the whole event, so a patch also recreates an event that has expired.
 ///
 /// # Runtimes
 ///
-/// The writes run on a thread that belongs to the sink and ends with it. Dropping the sink never
-/// blocks.
+/// A sink performs its writes on its own thread, which ends after the sink has been dropped.
+/// Dropping the sink never blocks.
 ///
 /// # Examples
 ///
@@ -133,8 +133,8 @@ impl NatsSink {
     ///
     /// # Errors
     ///
-    /// - [`BuildError::Invalid`] if an option is out of range.
-    /// - [`BuildError::Connect`] if an address is invalid or a file cannot be read.
+    /// - [`BuildError::Invalid`] if an option is out of range or an address is invalid.
+    /// - [`BuildError::Connect`] if a certificate, key or credentials file cannot be used.
     /// - [`BuildError::Thread`] if the system cannot start a thread.
     pub fn new(options: NatsSinkOptions) -> Result<Self, BuildError> {
         options.connection.check()?;
@@ -152,12 +152,12 @@ impl NatsSink {
         Ok(Self { options, jobs })
     }
 
-    /// Performs writes, and returns the result of each.
+    /// Performs writes, and returns the result of each write.
     fn perform(&self, writes: Vec<Write>) -> Vec<Result<u64, SinkError>> {
         let count = writes.len();
         let (answers, answered) = blocking::channel();
-        // Allows one timeout for the connection, one for the stream, and one for each round of up
-        // to `IN_FLIGHT` writes.
+        // The time limit allows one timeout for the connection, one timeout for the stream, and one
+        // timeout for each round of up to `IN_FLIGHT` writes.
         let rounds = u32::try_from(count.div_ceil(IN_FLIGHT)).unwrap_or(u32::MAX);
         let patience = self.options.timeout.saturating_mul(rounds.saturating_add(2));
         let sent = self.jobs.send(Job { writes, answers });
@@ -188,7 +188,7 @@ impl EventSink for NatsSink {
         self.write(event, Verb::Create)
     }
 
-    /// Replaces the stored event, or creates it if there is none.
+    /// Replaces the stored event, or creates the event if it does not exist.
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
         self.write(event, Verb::Update)
     }
@@ -226,11 +226,11 @@ impl fmt::Debug for NatsSink {
     }
 }
 
-/// Writes one batch after another until the sink is dropped.
+/// Writes batches, one at a time, until the sink is dropped.
 async fn work(options: NatsSinkOptions, mut connection: Connection, mut jobs: mpsc::UnboundedReceiver<Job>) {
     let context = ContextBuilder::new().timeout(options.timeout).build(connection.client.clone());
-    // Before the first batch, and after a failure, the stream may not exist. It is then created
-    // before the writes.
+    // Before the first batch, and after a failure, the stream may not exist. In these cases, the
+    // stream is created before the writes.
     let mut has_failed = true;
     while let Some(Job { writes, answers }) = jobs.recv().await {
         if timeout(options.timeout, connection.connected()).await.is_err() {
@@ -242,7 +242,7 @@ async fn work(options: NatsSinkOptions, mut connection: Connection, mut jobs: mp
             continue;
         }
         if has_failed {
-            // Ignore the result, because the writes will show whether this has succeeded.
+            // Ignore the result, because the writes will show whether the stream exists.
             let _ = context.get_or_create_stream(config(&options)).await;
         }
         let got = send_all(&context, writes).await;

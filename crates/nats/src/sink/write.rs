@@ -1,4 +1,4 @@
-//! A single write of an event, and the interpretation of the server's response.
+//! Sends a single write of an event, and interprets the server's response.
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::context::PublishErrorKind;

@@ -12,7 +12,7 @@
 //! | `Eventcast-Codec` | the name of the codec |
 //! | `Eventcast-End` | `1` on the last message of an orderly shutdown |
 //!
-//! Positions also count lost events.
+//! The positions in these headers also count lost events.
 
 use std::fmt;
 use std::io;
@@ -37,7 +37,7 @@ const ORIGIN_LEN: usize = 22;
 /// The largest number that a header may contain. The sum of two such numbers does not overflow.
 const MAX_NUMBER: u64 = u64::MAX / 4;
 
-/// The identity of a publisher, new each time it starts.
+/// The identity of a publisher, which changes each time the publisher starts.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Origin(Box<str>);
 
@@ -74,24 +74,25 @@ impl fmt::Debug for Origin {
     }
 }
 
-/// The headers of a message without the free text, which contain the position of its events.
+/// The headers of a message, except for the free text. These headers contain the positions of the
+/// message's events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) origin: Origin,
-    /// The position of the first event among all events of the origin.
+    /// The position of the message's first event among all events of the origin.
     pub(crate) first: u64,
-    /// The number of events.
+    /// The number of events in the message.
     pub(crate) count: u64,
-    /// The number of events that were lost just before the first.
+    /// The number of events that were lost just before the message's first event.
     pub(crate) lost: u64,
-    /// The number of the first event among the sent events of this subject, or `None` if the
-    /// publisher does not state it.
+    /// The number of the message's first event among the sent events of this subject, or `None` if
+    /// the publisher does not state it.
     pub(crate) subject_first: Option<u64>,
     pub(crate) codec: String,
     pub(crate) is_end: bool,
 }
 
-/// The reason why a message does not have valid headers of this crate.
+/// The reason why a message's headers are missing or invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
     /// The message has no origin, so it was written by another program.
@@ -101,7 +102,7 @@ pub(crate) enum Malformed {
 }
 
 impl Head {
-    /// Returns the position after the last event.
+    /// Returns the position after the message's last event.
     pub(crate) fn end(&self) -> u64 {
         self.first.saturating_add(self.count)
     }
@@ -146,8 +147,8 @@ impl Head {
     /// # Errors
     ///
     /// Returns an error if a header is missing or a value is out of range. An event takes at least
-    /// one byte, so the payload limits the number of events. The sum of two values does not
-    /// overflow.
+    /// one byte, so the payload limits the number of events. The sum of two values that were read
+    /// does not overflow.
     pub(crate) fn read(map: Option<&HeaderMap>, payload: usize) -> Result<Self, Malformed> {
         let map = map.ok_or(Malformed::Foreign)?;
         let text = |name: &'static str| map.get(name).map(HeaderValue::as_str);

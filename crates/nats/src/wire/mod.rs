@@ -1,5 +1,5 @@
-//! The format of messages: headers with the positions of the events, and a payload that holds the
-//! events.
+//! The format of messages, which consist of headers with the positions of the events, and a payload
+//! with the events.
 
 mod header;
 mod payload;

@@ -1,10 +1,11 @@
-//! The payload of a message: the bytes of its events, one after another.
+//! The payload of a message, which consists of the bytes of the message's events, one after
+//! another.
 
 use bytes::Bytes;
 
 use crate::codec::Framing;
 
-/// The size of the length that precedes an event, in bytes.
+/// The size of the length prefix before an event, in bytes.
 const LENGTH: usize = 4;
 
 /// A growing payload, which can be split between two events.
@@ -67,7 +68,7 @@ impl Payload {
     pub(crate) fn split_off_half(&mut self) -> Self {
         let keep = (self.ends.len() / 2).max(1).min(self.ends.len());
         let at = keep.checked_sub(1).map_or(0, |last| self.ends[last]);
-        // A line feed between the halves belongs to neither of them.
+        // A line feed between the two halves belongs to neither half.
         let skip = match self.framing {
             Framing::Lines if at < self.bytes.len() => at + 1,
             _ => at,
@@ -85,7 +86,7 @@ impl Payload {
 }
 
 /// Returns the bytes of each of `count` events in an untrusted payload, or `None` if the payload
-/// does not hold that many.
+/// does not hold that many events.
 pub(crate) fn split(payload: &[u8], framing: Framing, count: u64) -> Option<Vec<&[u8]>> {
     // Each event takes at least one byte or the bytes of its length, so the payload's size limits
     // the number of events. A larger count must not determine how much memory is allocated.

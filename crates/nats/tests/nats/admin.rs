@@ -1,4 +1,5 @@
-//! An operator's actions: inspecting streams, changing them, and storing messages by hand.
+//! Performs an operator's actions, which are inspecting and changing streams, and storing messages
+//! by hand.
 
 use std::time::Duration;
 
@@ -85,7 +86,7 @@ impl Admin {
         })
     }
 
-    /// Stores a message by hand, and returns its number.
+    /// Stores a message by hand, and returns the message's number.
     pub(crate) fn put(&self, subject: &str, headers: HeaderMap, payload: &[u8]) -> u64 {
         let (subject, payload) = (subject.to_owned(), payload.to_vec());
         self.runtime.block_on(async {

@@ -1,4 +1,5 @@
-//! Two processes that share the events of their buses, simulated by two buses in one process.
+//! Tests two processes that share the events on their buses. Two buses in one process simulate the
+//! two processes.
 
 use eventcast::{Broadcaster, Delivery};
 use eventcast_nats::{NatsBridge, Routed, StreamOptions, Subject};

@@ -1,4 +1,4 @@
-//! Certificates for the tests: a CA, and the certificates that it signs.
+//! Creates a CA for the tests, and the certificates that the CA signs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// The number of CAs created so far, from which each of them gets a unique name.
+/// The number of CAs created so far, which is used to give each CA a unique name.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// A CA, with certificates for a server on this machine and for a client, stored in files.

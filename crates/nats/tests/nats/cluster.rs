@@ -1,4 +1,4 @@
-//! Three servers that form a cluster on this machine.
+//! Tests the bridge with three servers that form a cluster on this machine.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ struct Cluster {
 
 impl Cluster {
     fn start() -> Self {
-        // The listeners keep the ports reserved until all three are known.
+        // The listeners keep the ports reserved until all three ports are known.
         let held: Vec<_> = (0..3).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let ports: Vec<u16> = held.iter().map(|held| held.local_addr().unwrap().port()).collect();
         drop(held);
@@ -36,7 +36,7 @@ impl Cluster {
     }
 }
 
-/// Each leader of the stream is killed and restarted. The stream has three copies.
+/// The leader of a stream with three copies is repeatedly killed and restarted.
 pub(crate) fn a_cluster_continues_without_its_leader() {
     let mut cluster = Cluster::start();
     let total = 30_000 * scale();

@@ -1,4 +1,4 @@
-//! Server crashes while events are in flight.
+//! Tests the bridge when servers crash while events are in flight.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub(crate) fn an_outage_longer_than_the_window_repeats_nothing() {
         bus.publisher().publish_batch(first..first + 200).unwrap();
         let retries = out.stats().retries;
         // A busy server may also have closed the connection, and does not accept another connection
-        // now.
+        // while it is suspended.
         eventually(|| out.stats().retries >= retries + 2 || out.status().state != RemoteState::Ready);
         server.go_on();
         settle(&bus, &out);

@@ -1,4 +1,4 @@
-//! The incoming side: positions, gaps, filters and messages from other programs.
+//! Tests the positions, gaps and filters of the incoming side, and messages from other programs.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ pub(crate) fn a_restored_filter_reports_the_losses_of_its_subjects() {
     remote.receive(100);
     remote.ends_here();
     for round in 1..=3 {
-        // Of each 30 events, ten are for this reader. The stream loses the first 30.
+        // Of each 30 events, ten are for this reader. The stream loses the first 30 events.
         let first = 300 * round;
         publish(&bus, &out, first..first + 30);
         admin.purge("EVENTS");
@@ -110,8 +110,8 @@ pub(crate) fn a_restored_filter_reports_the_losses_of_its_subjects() {
     }
 }
 
-/// Returns a bus that is soon full, the reader that publishes on it, and a watcher from which the
-/// caller does not receive at first.
+/// Returns a bus that is soon full, the reader that publishes on this bus, and a watcher from which
+/// the caller does not receive at first.
 fn stuck(url: &str, filter: Option<&str>) -> (Broadcaster<u64>, NatsSubscriber, Watcher<u64>) {
     let narrow = BusOptions::default().overflow(OverflowPolicy::Wait).incoming_capacity(1).max_batch(10);
     let here = Broadcaster::with_options(narrow).unwrap();
@@ -233,7 +233,7 @@ pub(crate) fn a_slow_bus_makes_the_server_keep_the_rest() {
     let few = reader(&server.url()).configure(|options| options.max_messages = 4);
     let subscriber = few.attach(&here.publisher()).unwrap();
     eventually(|| watcher.len() == 16);
-    // The reader has requested four messages, and holds no more than these.
+    // The reader has requested four messages, and holds at most four messages.
     assert!(subscriber.stats().messages <= 4, "{}", subscriber.stats());
     for event in 0..50_000 {
         assert_eq!(watcher.recv_timeout(LONG).unwrap(), Delivery::Event(event));
@@ -290,7 +290,7 @@ pub(crate) fn messages_of_others_are_passed_over_or_become_gaps() {
     assert_eq!((stats.foreign, stats.malformed, stats.undecodable), (1, 7, 5), "{stats}");
 }
 
-/// Merges consecutive gaps into one. A fast watcher receives them individually.
+/// Merges consecutive gaps into one gap. A fast watcher receives the gaps individually.
 fn merged(deliveries: Vec<Delivery<u64>>) -> Vec<Delivery<u64>> {
     let mut merged: Vec<Delivery<u64>> = Vec::new();
     for delivery in deliveries {
@@ -302,7 +302,8 @@ fn merged(deliveries: Vec<Delivery<u64>>) -> Vec<Delivery<u64>> {
     merged
 }
 
-/// The numbers are the largest that a reader accepts, so their sum would overflow any counter.
+/// The numbers in the messages are the largest numbers that a reader accepts, so their sum would
+/// overflow any counter.
 pub(crate) fn no_sum_of_hostile_numbers_overflows() {
     let server = Server::start("");
     let admin = by_hand(&server.url());

@@ -1,8 +1,8 @@
-//! Tests of the bridge with real servers, which the tests start on free ports.
+//! Tests the bridge with real servers, which the tests start on free ports.
 //!
 //! `NATS_SERVER_BIN` names the server's program. By default, it is `nats-server` on the `PATH`. If
-//! there is no such program, the tests are ignored, or fail if `EVENTCAST_NATS=required` is set.
-//! With `EVENTCAST_NATS=skip`, the tests are ignored in any case.
+//! there is no such program, the tests are ignored, but they fail if `EVENTCAST_NATS=required` is
+//! set. With `EVENTCAST_NATS=skip`, the tests are ignored in any case.
 //!
 //! `EVENTCAST_NATS_SCALE=10` makes the long tests ten times as long.
 
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use eventcast_nats::{BuildError, NatsPublisher, NatsSubscriber, RemoteWatcher};
 
-/// The public types can be sent to other threads and shared with them.
+/// The public types can be sent to other threads and shared with other threads.
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync + 'static>() {}
     is_send_and_sync::<NatsPublisher>();

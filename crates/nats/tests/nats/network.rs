@@ -1,6 +1,6 @@
-//! Cuts the link between two hosts. The hosts are network namespaces, which the test creates and
-//! which disappear when it ends. If the system does not permit network namespaces, the test is
-//! ignored.
+//! Tests the bridge when the link between two hosts is cut. The hosts are network namespaces, which
+//! the test creates and which disappear when the test ends. If the system does not permit network
+//! namespaces, the test is ignored.
 
 use std::process::Command;
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn connect_hosts() {
     must("ip -n there link set lo up");
 }
 
-/// Returns why the test of this file cannot run.
+/// Returns the reason why the test in this file cannot run.
 pub(crate) fn missing() -> Option<String> {
     let permits = |words: &str| does(&format!("unshare --user --map-root-user --net --mount {words}"));
     let is_permitted =

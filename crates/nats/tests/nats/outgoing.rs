@@ -1,4 +1,4 @@
-//! The outgoing side: messages, repeats, refusals and shutdown.
+//! Tests the messages, repeats, refusals and shutdown of the outgoing side.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -119,7 +119,7 @@ pub(crate) fn an_outage_loses_only_events_beyond_the_queue() {
     remote.ends_here();
 }
 
-/// Checks that each event has the number that follows from the events and gaps before it.
+/// Checks that each event has the number that follows from the events and gaps before this event.
 pub(crate) fn in_place(deliveries: &[Delivery<u64>]) {
     let mut next = 0;
     for delivery in deliveries {
@@ -393,7 +393,8 @@ pub(crate) fn a_shutdown_without_a_server_reports_the_abandoned_events() {
     assert_eq!(out.status().state, RemoteState::Ended);
 }
 
-/// The bridge continues for a while after its handle is dropped, with pauses between its attempts.
+/// After its handle is dropped, the bridge continues for a while to send events, with pauses
+/// between its attempts.
 pub(crate) fn a_dropped_handle_leaves_the_rest_to_its_bridge() {
     let mut server = Server::start("");
     let admin = Admin::new(&server.url());

@@ -1,5 +1,5 @@
-//! Both sides of a bridge with timeouts that are suitable for tests, and a reader that checks what
-//! it receives.
+//! Provides both sides of a bridge with timeouts that are suitable for tests, and a reader that
+//! checks the events that it receives.
 
 use std::time::Duration;
 
@@ -77,14 +77,14 @@ impl Remote {
         all
     }
 
-    /// Receives exactly these events in order, and no gap.
+    /// Receives exactly these events in order, and receives no gap.
     pub(crate) fn receive_exactly(&mut self, events: std::ops::Range<u64>) {
         for (received, expected) in self.receive(events.end - events.start).into_iter().zip(events) {
             assert_eq!(received, Delivery::Event(expected), "{}", self.subscriber.stats());
         }
     }
 
-    /// Checks that nothing more arrives. Returns the final statistics of the reader. While the
+    /// Checks that no more deliveries arrive. Returns the final statistics of the reader. While the
     /// reader is running, an event may be received before it is counted.
     pub(crate) fn ends_here(self) -> NatsSubscriberStats {
         let stats = ended(&self.subscriber);
@@ -95,7 +95,7 @@ impl Remote {
     }
 }
 
-/// Shuts a reader down, and returns its final statistics.
+/// Shuts a reader down, and returns the reader's final statistics.
 pub(crate) fn ended(subscriber: &NatsSubscriber) -> NatsSubscriberStats {
     assert!(subscriber.shutdown_timeout(LONG));
     subscriber.stats()
@@ -107,7 +107,7 @@ pub(crate) fn publish(bus: &Broadcaster<u64>, out: &NatsPublisher, events: std::
     settle(bus, out);
 }
 
-/// Waits until the bridge has sent everything, and returns the bridge's statistics.
+/// Waits until the bridge has sent all events, and returns the bridge's statistics.
 pub(crate) fn settle(bus: &Broadcaster<u64>, out: &NatsPublisher) -> NatsPublisherStats {
     bus.flush(LONG).unwrap();
     assert!(out.flush(LONG), "{}", out.stats());

@@ -78,7 +78,7 @@ impl Subscriber for Texts {
 }
 
 /// Uses each part of the crate with these options until the part has received a response, and
-/// collects its output.
+/// collects the part's output.
 fn use_all(connection: &ConnectionOptions, texts: &Texts) {
     texts.add_debug(connection);
     texts.add(connection);
@@ -134,7 +134,7 @@ fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
-        // The thread ends with the process.
+        // The thread runs until the process exits.
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let info = r#"{"server_id":"","version":"","max_payload":1,"nonce":"n"}"#;
@@ -159,7 +159,7 @@ fn creds(seed: &str) -> String {
     )
 }
 
-/// Runs in its own process, because the log belongs to the whole process.
+/// The test runs in its own process, because the log belongs to the whole process.
 pub(crate) fn no_text_contains_a_secret() {
     in_own_process!();
     let texts = Texts::default();
@@ -169,7 +169,7 @@ pub(crate) fn no_text_contains_a_secret() {
     let folder = tempfile::tempdir().unwrap();
     let mut secrets = vec![PASSWORD.to_owned(), TOKEN.to_owned()];
     for (address, is_echo) in [(&address, false), (&wrong, true)] {
-        // At its lowest levels, the client itself logs data from such a server.
+        // At its lowest log levels, the client itself logs data from such a server.
         texts.has_no_log.store(is_echo, Ordering::Relaxed);
         let password = Auth::Password { user: "me".to_owned(), password: PASSWORD.to_owned() };
         let auths = [None, Some(Auth::Token(TOKEN.to_owned())), Some(password)];

@@ -1,4 +1,4 @@
-//! A server that belongs to a test: a process on a free port, with its own directory.
+//! A server that belongs to a test. The server is a process on a free port, with its own directory.
 
 use std::env;
 use std::ffi::OsStr;
@@ -32,10 +32,10 @@ pub(crate) fn scale() -> u64 {
     env::var("EVENTCAST_NATS_SCALE").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1)
 }
 
-/// A nats-server process with JetStream, which is killed when this is dropped.
+/// A nats-server process with JetStream, which is killed when this value is dropped.
 pub(crate) struct Server {
     program: PathBuf,
-    /// The words of a command that precedes the program and starts it elsewhere.
+    /// The words of a command that precedes the program and starts the program elsewhere.
     through: Vec<String>,
     address: String,
     folder: TempDir,
@@ -59,7 +59,8 @@ impl Server {
         Self::start_as(&[], "127.0.0.1", "", false)
     }
 
-    /// Starts a server through a command that runs it elsewhere, listening on an address there.
+    /// Starts a server through a command that runs the server elsewhere. The server listens on an
+    /// address there.
     pub(crate) fn start_at(through: &[&str], address: &str, settings: &str) -> Self {
         Self::start_as(through, address, settings, true)
     }
@@ -127,7 +128,7 @@ impl Server {
         });
     }
 
-    /// Suspends the process. None of its threads is running when this returns.
+    /// Suspends the process. None of the process's threads is running when this method returns.
     #[cfg(unix)]
     pub(crate) fn stop(&self) {
         let process = self.process();
@@ -163,7 +164,7 @@ impl Drop for Server {
     }
 }
 
-/// Leaves the CPU to the server between checks.
+/// Sleeps briefly, which leaves the CPU to the server between checks.
 fn pause() {
     std::thread::sleep(Duration::from_millis(5));
 }

@@ -1,4 +1,4 @@
-//! TLS and authentication: events are transferred with each method.
+//! Tests that events are transferred with TLS and with each method of authentication.
 
 use eventcast_nats::{Auth, ConnectionOptions, Start};
 #[cfg(feature = "nkeys")]

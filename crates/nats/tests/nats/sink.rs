@@ -1,4 +1,4 @@
-//! The sink, which stores recorded events in a stream.
+//! Tests the sink, which stores recorded events in a stream.
 
 use std::time::Duration;
 

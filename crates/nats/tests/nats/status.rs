@@ -22,7 +22,8 @@ use crate::server::{self, Server};
 
 /// A publisher that has an event to send, and the statuses that were passed to its hook.
 struct Told {
-    /// This field is dropped before the bus, which would wait for it.
+    /// The publisher is dropped before the bus, because dropping the bus would wait for the
+    /// publisher.
     out: NatsPublisher,
     bus: Broadcaster<u64>,
     heard: Arc<Mutex<Vec<RemoteStatus>>>,
@@ -39,7 +40,7 @@ impl Told {
     }
 
     /// Waits until the status has this state and failure, and checks that the hook was called with
-    /// it.
+    /// this status.
     #[track_caller]
     fn says(&self, state: RemoteState, failure: &str) {
         eventually(|| {
@@ -63,7 +64,7 @@ pub(crate) fn a_refused_connection_is_reported() {
     let told = Told::new(out(&url));
     told.says(RemoteState::Connecting, &text);
     eventually(|| told.out.status().waiting == 1 && told.out.status().attempts > 2);
-    // A persistent failure is reported once.
+    // If a failure persists, it is reported once.
     assert_eq!(told.heard.lock().unwrap().len(), 1);
     let remote = Remote::new(reader(&url));
     eventually(|| remote.subscriber.status().failure() == Some(&text));
@@ -103,7 +104,7 @@ pub(crate) fn a_port_of_something_else() {
     let http = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = http.local_addr().unwrap().port();
     std::thread::spawn(move || {
-        // The thread ends with the process.
+        // The thread runs until the process exits.
         for stream in http.incoming() {
             let _ = stream.unwrap().write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
         }
@@ -245,7 +246,8 @@ pub(crate) fn no_small_disk() -> Option<String> {
     server::missing().or_else(|| (!is_permitted).then(|| "the system permits no namespaces".to_owned()))
 }
 
-/// Puts the directory of the server's store on a file system of one megabyte.
+/// A shell script that puts the directory of the server's store on a file system of one megabyte,
+/// and then runs the command that is passed to the script.
 #[cfg(target_os = "linux")]
 const SMALL_DISK: &str = r#"for word; do [ "$last" = -sd ] && store=$word; last=$word; done
 mkdir -p "$store" && mount -t tmpfs -o size=1m tmpfs "$store" && exec "$@""#;

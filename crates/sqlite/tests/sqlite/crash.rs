@@ -1,7 +1,9 @@
-//! A process that writes to a store is killed a hundred times, at random points. Each time, the
-//! file can be opened, is consistent, and contains every event whose write was acknowledged.
+//! Tests that a store survives crashes. A process that writes to the store is killed a hundred
+//! times, at random points. After each kill, the file can be opened, is consistent, and contains
+//! every event whose write was acknowledged.
 //!
-//! `EVENTCAST_SEED` selects different points, and `EVENTCAST_CASES` multiplies their number.
+//! `EVENTCAST_SEED` selects different points, and `EVENTCAST_CASES` multiplies the number of
+//! points.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -37,9 +39,9 @@ fn event(name: &str, count: i32) -> Event {
     event
 }
 
-/// Runs in the child process: writes batches indefinitely, and reports each batch when it is
-/// acknowledged. Occasionally the child closes and reopens the file. Closing it checkpoints the
-/// log.
+/// Runs in the child process. Writes batches indefinitely, and reports each batch when the store
+/// acknowledges it. Occasionally, the child closes and reopens the file. Closing the file
+/// checkpoints the log.
 fn write(path: &Path, life: &str, seed: u64) {
     let mut random = Rng(seed);
     let mut counts: Vec<(String, i32)> = Vec::new();
@@ -174,8 +176,8 @@ fn a_killed_process_keeps_its_acknowledged_events() {
     assert!(acknowledged > 100, "{acknowledged}: hardly anything was written");
 }
 
-/// The log is checkpointed page by page, so the first page may already specify a length that the
-/// file has not reached yet. If the process is killed at this point, the header that it leaves is
+/// SQLite checkpoints the log page by page, so the first page may already specify a length that the
+/// file has not reached yet. If the process is killed at this point, the header in the file is
 /// correct only in combination with the log.
 #[test]
 fn killed_while_the_log_is_written_back_it_opens() {

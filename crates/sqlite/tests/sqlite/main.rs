@@ -11,7 +11,7 @@ mod stores;
 mod terminal;
 mod twin;
 
-// Tests and helpers that are shared with the main library's stores.
+// The following tests and helpers are shared with the tests of the main library's stores.
 #[path = "../../../../tests/fuzz/cases.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod cases;

@@ -1,4 +1,4 @@
-//! Options in TOML and JSON configuration files.
+//! Tests of options in TOML and JSON configuration files.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! A program that records series is killed at each of its writes, before or after the store
-//! performs the write, and then restarted. No event is stored twice, and no count decreases.
+//! Tests that no event is stored twice and that no count decreases when a program that records
+//! series is killed. The program is killed at each of its writes, before or after the store
+//! performs the write, and is then restarted.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +12,7 @@ use eventcast_sqlite::SqliteSink;
 use tempfile::tempdir;
 use test_support::{child, test_name};
 
-/// The objects of the events that each run of the program records, in this order.
+/// The objects about which each run of the program records events, in this order.
 const RECORDED: [&str; 7] = ["a", "a", "b", "a", "b", "c", "a"];
 
 /// A store that blocks forever at one of its writes.
@@ -58,7 +59,7 @@ fn stopped() {
     }
 }
 
-/// Records the events, waiting until each event is stored before recording the next one.
+/// Records the events, waiting until each event is stored before recording the next event.
 fn record(sink: impl EventSink) {
     let events = EventBroadcaster::builder().event_time(true).build().unwrap();
     events.record_to(sink).unwrap();
@@ -71,7 +72,8 @@ fn record(sink: impl EventSink) {
     assert!(events.shutdown().complete);
 }
 
-/// Returns the object, the count and the version of each stored event, in the order of creation.
+/// Returns the stored events in the order in which they were created, each with its object and
+/// count.
 fn stored(path: &Path) -> Vec<(String, i32, Event)> {
     let store = SqliteSink::open(path).unwrap();
     let mut found = store.events().unwrap();

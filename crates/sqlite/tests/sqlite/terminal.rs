@@ -1,4 +1,4 @@
-//! All human-readable output of the store, with a hostile event in it.
+//! Checks all human-readable output of a store that contains a hostile event.
 
 use std::time::SystemTime;
 

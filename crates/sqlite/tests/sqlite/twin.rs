@@ -1,5 +1,6 @@
-//! The store in a file and the store in memory behave alike. The same random operations and queries
-//! have the same results, even after the file has been closed and reopened.
+//! Tests that the store in a file behaves like the store in memory. The same random operations and
+//! queries return the same results from both stores, even after the file has been closed and
+//! reopened.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +15,7 @@ use crate::{cases, wild};
 /// A step that is applied to both stores.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A batch of several operations on a small set of event names.
+    /// A batch of operations on a small set of event names.
     Apply(Vec<(Verb, u8, Version, Event)>),
     Wait(Duration),
     Reopen,
@@ -36,8 +37,9 @@ enum Version {
     Old,
 }
 
-/// The number of names to choose from. An event with a smaller number is given one of these names.
-/// An event with a larger number keeps its own name, or is given one by the store.
+/// The number of names to choose from. If an event's number is smaller than `NAMES`, the event
+/// receives one of these names. Otherwise, the event keeps its own name, or the store generates a
+/// name for the event.
 const NAMES: u8 = 6;
 
 fn step() -> impl Strategy<Value = Step> {
@@ -115,7 +117,7 @@ fn the_two_stores_give_the_same_answers() {
                 FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789));
             let memory = MemorySinkOptions::default().max_events(4);
             let memory = MemorySink::with_clock(memory, clock.clock()).unwrap();
-            // The test does not simulate power failures.
+            // The test does not simulate power failures, so `Normal` is sufficient.
             let options = SqliteSinkOptions::default().max_events(4).synchronous(SqliteSynchronous::Normal);
             let open =
                 || SqliteSink::with_clock(folder.path().join("events.db"), options, clock.clock()).unwrap();

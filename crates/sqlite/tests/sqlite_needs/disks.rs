@@ -1,5 +1,5 @@
-//! Stores on a full disk and on a read-only disk. Each test mounts its own disk, which may require
-//! privileges.
+//! Tests of stores on a full disk and on a read-only disk. Each test mounts its own disk, which may
+//! require privileges.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(crate) fn missing() -> Option<String> {
     (!is_permitted).then(|| "the system permits no mounts to this process".to_owned())
 }
 
-/// Uses a disk with a size of one mebibyte. The test runs in a separate process.
+/// The test uses a disk with a size of one mebibyte, and runs in a separate process.
 pub(crate) fn a_full_disk_is_reported_and_survived() {
     if let Some(orders) = child::orders() {
         return on_a_small_disk(orders[0].as_ref());
@@ -86,7 +86,7 @@ fn on_a_small_disk(folder: &Path) {
     for answer in refused {
         let failed = answer.unwrap_err();
         let error = failed.error();
-        // No other event could be written now either.
+        // No other event could be written at present either, so the error is `Unavailable`.
         assert_eq!(error.kind(), SinkErrorKind::Unavailable);
         assert!(error.to_string().contains("the disk is full"), "{error}");
     }
@@ -105,8 +105,8 @@ fn on_a_small_disk(folder: &Path) {
     child::say("done");
 }
 
-/// The system does not permit writes to the files. The test runs in a separate process with
-/// read-only mounts, because root can write to files with any mode.
+/// The system does not permit the test to write to the files. The test runs in a separate process
+/// with read-only mounts, because root can write to files with any mode.
 pub(crate) fn a_store_that_cannot_be_written_is_refused() {
     if let Some(orders) = child::orders() {
         return on_what_cannot_be_written(&orders);
@@ -153,7 +153,8 @@ fn on_what_cannot_be_written(orders: &[String]) {
     assert!(!sink.stats().unwrap().to_string().is_empty());
     assert_eq!(SqliteSink::open_read_only(lone).unwrap().len().unwrap(), 3);
 
-    // A log that cannot be used is reported, not silently ignored.
+    // If the log cannot be used, opening the store reports this instead of silently ignoring the
+    // log.
     let logged = Path::new(&orders[2]).join("events.db");
     let error = SqliteSink::open_read_only(&logged).unwrap_err();
     assert_eq!(error.kind(), SqliteErrorKind::Denied, "{error}");

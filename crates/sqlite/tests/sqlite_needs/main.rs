@@ -1,4 +1,5 @@
-//! Tests that require permission to mount a disk. They are ignored if the permission is missing.
+//! Tests that require permission to mount a disk. These tests are ignored if the permission is
+//! missing.
 
 #[cfg(target_os = "linux")]
 mod disks;

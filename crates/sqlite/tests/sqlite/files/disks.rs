@@ -1,4 +1,4 @@
-//! A full disk. The tests that mount their own disks are in `sqlite_needs::disks`.
+//! Tests a store on a full disk. The tests that mount their own disks are in `sqlite_needs::disks`.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use test_support::in_own_process;
 
 use super::at_birth;
 
-/// A recording to a file that is not allowed to grow. The bus continues, the events wait, and they
-/// are stored once the file may grow again. The test runs in a separate process, because the limit
-/// applies to the whole process.
+/// Tests a recording to a file that is not allowed to grow. The bus continues to run, and the
+/// waiting events are stored once the file may grow again. The test runs in a separate process,
+/// because the limit applies to the whole process.
 #[cfg(unix)]
 #[test]
 fn the_bus_continues_while_the_disk_is_full() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     in_own_process!();
-    // A process that writes beyond the limit receives a signal, which would terminate the process
-    // if it were not handled.
+    // A process that writes beyond the limit receives a signal. Without a signal handler, this
+    // signal would terminate the process.
     let noticed = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     signal_hook::flag::register(rustix::process::Signal::XFSZ.as_raw(), noticed.clone()).unwrap();
     let folder = tempdir().unwrap();
@@ -44,8 +44,8 @@ fn the_bus_continues_while_the_disk_is_full() {
         let object = ObjectReference::new("Pod", format!("web-{i}"));
         assert!(recorder.event(&object, EventType::Normal, "Started", "m".repeat(2000)).is_accepted());
     }
-    // The recording is waiting for the clock, so its write has been refused. The other watcher has
-    // received all events.
+    // The recording is waiting for the clock, which means that its write has been refused. The
+    // other watcher has received all events.
     clock.wait_for_waiters(1);
     assert_eq!((0..EVENTS).filter(|_| other.recv().is_ok()).count(), EVENTS);
     assert!(noticed.load(std::sync::atomic::Ordering::SeqCst));

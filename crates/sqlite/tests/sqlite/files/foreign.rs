@@ -1,4 +1,4 @@
-//! Other programs' files, damaged files, and unusual paths.
+//! Tests of other programs' files, damaged files, and unusual paths.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn a_file_of_a_newer_version_is_left_alone() {
     let error = assert_refused(&folder, SqliteErrorKind::Newer);
     assert!(error.contains("(version 99, supported are 1 to 5)"), "{error}");
 
-    // The same applies if the newer version is only in the log.
+    // A file is also refused if the newer version is only in its log.
     let live = tempdir().unwrap();
     filled(&live.path().join("events.db"), 10);
     let newer = Connection::open(live.path().join("events.db")).unwrap();
@@ -164,7 +164,7 @@ fn options_out_of_range_touch_nothing() {
     assert!(contents(&folder).is_empty());
 }
 
-/// Runs in a separate process, because it changes the current directory.
+/// The test runs in a separate process, because it changes the current directory.
 #[test]
 fn a_path_is_never_a_uri_nor_a_special_name() {
     if let Some(orders) = child::orders() {
@@ -199,7 +199,7 @@ fn files_are_for_their_owner_only() {
         assert_eq!(mode(name), 0o600, "{name}");
     }
     drop(sink);
-    // A mode that was set explicitly is kept.
+    // If a file's mode was set explicitly, the store keeps that mode.
     fs::set_permissions(folder.path().join("events.db"), fs::Permissions::from_mode(0o640)).unwrap();
     let sink = SqliteSink::open(folder.path().join("events.db")).unwrap();
     sink.create(&event("b")).unwrap();

@@ -1,5 +1,6 @@
-//! Files that are not stores, are damaged, or cannot grow. Each results in a clear error. A refused
-//! file remains unchanged, byte for byte, and no files are created next to it.
+//! Tests of files that are not stores, are damaged, or cannot grow. Each of these files results in
+//! a clear error. A refused file remains unchanged, byte for byte, and no files are created next to
+//! it.
 
 mod disks;
 mod foreign;
@@ -20,7 +21,8 @@ fn sql(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
-/// Asserts that the file is refused both for reading and for writing, and that nothing is changed.
+/// Asserts that opening the file fails both for reading and for writing, and that nothing is
+/// changed.
 #[track_caller]
 fn assert_refused(folder: &TempDir, kind: SqliteErrorKind) -> String {
     assert_not_read(folder, kind);
@@ -58,7 +60,7 @@ fn assert_not_read(folder: &TempDir, kind: SqliteErrorKind) {
 }
 
 /// Returns all files except the shared-memory file next to a log. Any process that needs the shared
-/// memory recreates it.
+/// memory recreates this file.
 fn kept(folder: &TempDir) -> Vec<(String, Vec<u8>)> {
     let is_kept = |name: &str| !folder.path().join("events.db-wal").exists() || !name.ends_with("-shm");
     contents(folder).into_iter().filter(|(name, _)| is_kept(name)).collect()

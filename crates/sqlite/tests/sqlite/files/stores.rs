@@ -1,4 +1,4 @@
-//! Stores that the tests use as a starting point.
+//! Creates stores that the tests use as a starting point.
 
 use std::fs;
 use std::path::Path;
@@ -26,8 +26,8 @@ pub(crate) fn filled(path: &Path, events: usize) {
     assert!(SinkBatch::perform(ops, &sink).iter().all(Result::is_ok));
 }
 
-/// Copies the files in a directory while a process has them open, which gives the state that a
-/// crash would leave.
+/// Copies the files in a directory while a process has them open. The copies are in the state that
+/// a crash would leave.
 pub(crate) fn crashed(from: &TempDir) -> TempDir {
     let to = tempdir().unwrap();
     for (name, bytes) in contents(from) {

@@ -1,4 +1,4 @@
-//! Files written by older versions, and files whose creation was interrupted.
+//! Tests of files that were written by older versions, and of files whose creation was interrupted.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::support::contents;
 use super::stores::{crashed, event, filled};
 use super::{assert_not_written, assert_not_written_by, at_birth, full_check, sql};
 
-/// A file as the first version wrote it.
+/// A file as written by the first version.
 const VERSION_1: &str = include_str!("version-1.sql");
 
-/// A file as the fourth version wrote it. This was the last version with plain indexes by name,
-/// object and namespace.
+/// A file as written by the fourth version. The fourth version was the last version with plain
+/// indexes by name, object and namespace.
 const VERSION_4: &str = include_str!("version-4.sql");
 
 fn version_1(path: &Path) {
@@ -126,15 +126,15 @@ fn a_step_that_fails_changes_nothing() {
 }
 
 /// A process was killed between the two steps that turn a file into a store. The file is marked as
-/// a store, and the journal next to it records that the database was empty before. The next process
-/// that opens the file recreates the store.
+/// a store, and the journal next to the file records that the database was empty before. The next
+/// process that opens the file recreates the store.
 #[test]
 fn a_file_whose_making_was_broken_off_is_made_anew() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("events.db");
     filled(&path, 1);
-    // The header of a rollback journal: the magic number, no pages, and a size of zero for the
-    // original database.
+    // The header of a rollback journal with the magic number, a page count of zero, and a size of
+    // zero for the original database.
     let mut journal = vec![0; 512];
     journal[..8].copy_from_slice(&[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
     journal[20..24].copy_from_slice(&512_u32.to_be_bytes());
@@ -148,8 +148,8 @@ fn a_file_whose_making_was_broken_off_is_made_anew() {
     assert_eq!(SqliteSink::open_read_only(&path).unwrap().len().unwrap(), 1);
 }
 
-/// Reading the whole file takes a long time, so the store does this only if the file may be
-/// damaged: after an unclean shutdown, which leaves a log behind.
+/// Reading the whole file takes a long time, so the store reads the whole file only if the file may
+/// be damaged. The file may be damaged after an unclean shutdown, which leaves a log.
 #[test]
 fn the_whole_file_is_read_after_an_unclean_end_only() {
     let live = tempdir().unwrap();
@@ -169,14 +169,14 @@ fn the_whole_file_is_read_after_an_unclean_end_only() {
     assert_not_written(&unclean, SqliteErrorKind::Corrupt);
     assert_not_written_by(&clean, full_check(), SqliteErrorKind::Corrupt);
 
-    // Otherwise the store finds the damage only when it reads the damaged part, and does not
-    // acknowledge writes to that part.
+    // After a clean shutdown, the store finds the damage only when it reads the damaged part, and
+    // does not acknowledge writes to that part.
     let sink = SqliteSink::open(clean.path().join("events.db")).unwrap();
     assert_eq!(sink.events().unwrap_err().kind(), SqliteErrorKind::Corrupt);
 }
 
-/// Files of the second version had no limit. The events that they already contain are not
-/// discarded.
+/// Files written by the second version had no limit. The events that such a file already contains
+/// are not discarded.
 #[test]
 fn an_older_file_keeps_what_it_holds() {
     for (created, limit) in [(7, 100_000), (300_009, 300_003)] {

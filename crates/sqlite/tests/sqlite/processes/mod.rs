@@ -1,6 +1,6 @@
-//! Several processes that use one file: readers alongside a writer, two concurrent writers, many
-//! processes that open the file at the same time, and a process that takes the file away while it
-//! is open.
+//! Tests of several processes that use the same file. The tests cover readers alongside a writer,
+//! two concurrent writers, many processes opening the file at the same time, and a process that
+//! takes the file away while it is open.
 
 mod taken_away;
 mod together;

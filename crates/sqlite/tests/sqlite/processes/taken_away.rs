@@ -1,4 +1,4 @@
-//! Files that are moved, removed or replaced while they are open.
+//! Tests of files that are moved, removed or replaced while they are open.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -50,8 +50,8 @@ fn remove_all(path: &Path) {
     }
 }
 
-/// A change to the files: its description, the function that makes it, and the suffix of the old
-/// database's new name if the database still exists.
+/// A change to a store's files. The tuple contains a description, the function that makes the
+/// change, and the suffix of the old database's new name if the old database still exists.
 #[cfg(unix)]
 type Theft = (&'static str, fn(&Path), Option<&'static str>);
 
@@ -91,8 +91,8 @@ fn thefts() -> [Theft; 8] {
     ]
 }
 
-/// The files are taken away, as a clean-up program, a log rotator or a well-meaning user would do.
-/// The store must not acknowledge a write that cannot be found afterwards.
+/// The files are moved, removed or replaced, as a clean-up program, a log rotator or a well-meaning
+/// user might do. The store must not acknowledge a write that cannot be found afterwards.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_taken_away_swallows_nothing_that_is_acknowledged() {
@@ -110,7 +110,8 @@ fn a_file_that_is_taken_away_swallows_nothing_that_is_acknowledged() {
         drop(sink);
         assert_eq!(names(&SqliteSink::open(&path).unwrap()), found, "{what}");
         check(&path);
-        // If the old database still exists, it contains the event that was acknowledged earlier.
+        // If the old database still exists, it contains the event that was acknowledged before the
+        // change.
         if let Some(end) = kept {
             let found = names(&SqliteSink::open(beside(&path, end)).unwrap());
             assert!(found.contains(&"before".to_owned()), "{what}: {found:?}");
@@ -118,7 +119,8 @@ fn a_file_that_is_taken_away_swallows_nothing_that_is_acknowledged() {
     }
 }
 
-/// Two independent stores have the file open. In the end both write to the same new file.
+/// Two independent stores have the file open when it is taken away. In the end, both stores write
+/// to the same new file.
 #[cfg(unix)]
 #[test]
 fn two_writers_meet_again_after_their_file_was_taken_away() {
@@ -154,8 +156,8 @@ fn two_writers_meet_again_after_their_file_was_taken_away() {
     }
 }
 
-/// Runs in the child process: writes an event for each name that it receives, and reports whether
-/// the write was acknowledged.
+/// Runs in the child process. Writes an event for each name that the process receives, and reports
+/// whether the write was acknowledged.
 #[cfg(unix)]
 fn write_what_is_told(path: &Path) {
     let sink = SqliteSink::open(path).unwrap();
@@ -172,7 +174,7 @@ fn write_what_is_told(path: &Path) {
     }
 }
 
-/// The same scenario with two processes, which share only the files.
+/// Repeats the previous scenario with two processes, which share only the files.
 #[cfg(unix)]
 #[test]
 fn two_processes_meet_again_after_their_file_was_taken_away() {
@@ -216,8 +218,8 @@ fn two_processes_meet_again_after_their_file_was_taken_away() {
     }
 }
 
-/// Only the log is removed, while a reader still has the file open. The events in the log are
-/// checkpointed into the database before it is closed.
+/// Only the log is removed, while a reader still has the file open. The store checkpoints the
+/// events in the log into the database before closing the database.
 #[cfg(unix)]
 #[test]
 fn a_reader_does_not_keep_a_removed_log_from_being_written_back() {
@@ -234,8 +236,8 @@ fn a_reader_does_not_keep_a_removed_log_from_being_written_back() {
     assert_eq!(names(&SqliteSink::open(&path).unwrap())[0], "before");
 }
 
-/// A recording retries events that the store refuses, so each recorded event is in one of the two
-/// files.
+/// If the store refuses events, a recording retries them, so each recorded event is in at least one
+/// of the two files.
 #[cfg(unix)]
 #[test]
 fn a_recording_continues_in_the_new_file() {
@@ -280,8 +282,8 @@ fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
                 sink.create(&event("during", 1))
             });
             begins.recv().unwrap();
-            // Give the writer time to block on the lock. If this is not long enough, the write is
-            // refused before it begins.
+            // Give the writer time to block on the lock. If this time is not long enough, the store
+            // refuses the write before it begins.
             for _ in 0..200 {
                 std::thread::yield_now();
             }
@@ -295,8 +297,8 @@ fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
     }
 }
 
-/// The directory is removed and recreated. While it does not exist, every error permits a retry.
-/// From the second write on, the store reports that no write can succeed at present.
+/// The directory is removed and recreated. While the directory does not exist, every error permits
+/// a retry. From the second write on, the store reports that no write can succeed at present.
 #[cfg(unix)]
 #[test]
 fn a_store_outlives_its_folder() {
@@ -336,8 +338,8 @@ fn another_database_beside_the_old_log_is_not_written() {
     assert!(fs::read(&path).unwrap() == whole);
 }
 
-/// A store is opened through a link. The log and its index are next to the real file, not next to
-/// the link.
+/// A store is opened through a symbolic link. The log and its index are next to the real file, not
+/// next to the link.
 #[cfg(unix)]
 #[test]
 fn a_store_opened_through_a_link_stays_with_its_file() {

@@ -1,4 +1,4 @@
-//! Several processes that use one file.
+//! Tests of several processes that use the same file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,8 +16,8 @@ const BATCHES: usize = 40;
 const LAST: i32 = 41;
 const BATCH: usize = 25;
 
-/// Runs in the child process: writes batches, and sends the versions of each batch when it is
-/// acknowledged. Each batch also increments the count of one event.
+/// Runs in the child process. Writes batches, and reports the versions in each batch when the store
+/// acknowledges the batch. Each batch also increments the count of one event.
 fn write(path: &Path, who: &str) {
     let sink = SqliteSink::open(path).unwrap();
     child::say("ready");
@@ -75,7 +75,7 @@ fn a_second_process_follows_while_one_writes() {
     assert_eq!(reader.len().unwrap(), BATCHES * BATCH);
     assert!(reader.changes_since(version).unwrap().events.is_empty());
     writer.end();
-    // The writer has exited. The events that it wrote can still be read.
+    // The writer has exited, but the events that it wrote can still be read.
     assert_eq!(reader.len().unwrap(), BATCHES * BATCH);
     drop(reader);
     check(&path);

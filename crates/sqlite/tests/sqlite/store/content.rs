@@ -1,4 +1,4 @@
-//! Events are read back from a store as they were written.
+//! Tests that events are read back from a store as they were written.
 
 use std::time::Duration;
 
@@ -172,8 +172,8 @@ fn an_event_expires_an_hour_after_its_last_write_by_any_process() {
     assert_eq!(stats.created, stats.stored + stats.expired + stats.evicted);
 }
 
-/// More events have expired than one transaction removes. The remaining expired events are not
-/// returned, and their names are available.
+/// The store contains more expired events than one transaction removes. The remaining expired
+/// events are not returned, and their names are available.
 #[test]
 fn expired_events_do_not_block_writers() {
     let folder = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Options, busy and corrupted files, and several users of one store.
+//! Tests of options, of busy and corrupted files, and of several users of one store.
 
 use std::time::Duration;
 
@@ -33,14 +33,14 @@ fn a_busy_file_may_be_tried_again() {
     let error = sink.create(&event("a")).unwrap_err();
     assert_eq!(error.kind(), SinkErrorKind::Unavailable);
     assert!(error.to_string().contains("another process has held the write lock for too long"), "{error}");
-    // The lock does not block readers.
+    // The write lock does not block readers.
     assert!(sink.is_empty().unwrap());
     other.execute_batch("ROLLBACK").unwrap();
     sink.create(&event("a")).unwrap();
 }
 
 /// If another program damages or removes the tables while the store is open, no operation panics,
-/// and each one still returns a result.
+/// and each operation still returns a result.
 #[test]
 fn a_file_that_is_spoilt_while_it_is_open_is_an_error() {
     let folder = tempdir().unwrap();
@@ -104,7 +104,7 @@ fn clones_are_one_store_for_many_threads() {
     assert!(format!("{sink:?}").contains("events.db"));
 }
 
-/// A row that does not contain a valid event does not hide the other rows.
+/// If a row does not contain a valid event, the other rows can still be read.
 #[test]
 fn a_row_that_cannot_be_read_is_left_out_and_counted() {
     for damage in [

@@ -1,4 +1,4 @@
-//! Limits on the number and age of events, and missing indexes.
+//! Tests of the limits on the number and age of events, and of missing indexes.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,8 +19,9 @@ fn create_all(sink: &SqliteSink, name: &str, count: usize) {
     assert!(SinkBatch::perform(ops, sink).iter().all(Result::is_ok));
 }
 
-/// A process that does not set a limit uses the file's limit, so it neither discards events that
-/// another process would keep nor keeps more events.
+/// If a process does not set a limit, it uses the file's limit. The process therefore neither
+/// discards events that another process would keep nor keeps more events than another process
+/// would.
 #[test]
 fn the_file_has_one_limit_for_all_who_write_to_it() {
     let folder = tempdir().unwrap();

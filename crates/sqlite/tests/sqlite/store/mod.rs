@@ -1,4 +1,4 @@
-//! Tests the store in a file through its public interface: its contents, results and queries.
+//! Tests the contents, results and queries of the store in a file through its public interface.
 
 mod content;
 mod life;

@@ -1,6 +1,6 @@
-//! Searches by object and by namespace, which go through the versions part by part. The results
-//! must not depend on how the versions are divided, so they must match the results of the store in
-//! memory.
+//! Tests searches by object and by namespace, which go through the versions part by part. The
+//! results must not depend on how the versions are divided into parts, so they must match the
+//! results of the store in memory.
 
 use std::time::Duration;
 

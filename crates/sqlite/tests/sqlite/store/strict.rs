@@ -1,4 +1,4 @@
-//! The rules of events.k8s.io/v1, applied to a file that was written by a process without these
+//! Applies the rules of events.k8s.io/v1 to a file that was written by a process without these
 //! rules.
 
 use eventcast::EventSink;
