@@ -1,5 +1,5 @@
 //! Event streams for the correlator, and functions that run one round with a stream. Every round
-//! checks its sums.
+//! checks that its sums are correct.
 
 #![allow(clippy::print_stderr, reason = "a benchmark says what it measures")]
 
@@ -27,9 +27,10 @@ pub struct Sums {
     pub counts: i64,
 }
 
-/// Returns a real cluster's events and a name for their source. If there is no file with real
-/// events, the same number of events is generated. The file is searched for in the directory named
-/// by `EVENTCAST_DATA`, or in the one next to the checkout.
+/// Returns a real cluster's events and a name for the source of the events. If there is no file
+/// with real events, the same number of events is generated. The file is searched for in the
+/// directory named by the environment variable `EVENTCAST_DATA`, or in `shared/data` next to the
+/// checkout.
 #[must_use]
 pub fn cluster() -> (&'static str, Stream) {
     let folder = std::env::var_os("EVENTCAST_DATA")
@@ -47,7 +48,8 @@ pub fn cluster() -> (&'static str, Stream) {
 }
 
 /// Converts a stored event to the form that the correlator receives, with its count reset to 1.
-/// Also returns its time, which is when the event was last seen or, if unknown, created.
+/// Also returns the time at which the event was last seen or, if that time is unknown, the time at
+/// which the event was created.
 fn timed(mut event: Event) -> (SystemTime, Event) {
     event.count = 1;
     let at = event.last_seen().or(event.metadata.creation_timestamp());
@@ -83,7 +85,7 @@ fn made(events: u32) -> Stream {
     (0..events).map(one).collect()
 }
 
-/// Returns each event twelve times within one second: six times unchanged, and six times with a
+/// Returns each event twelve times within one second, six times unchanged and six times with a
 /// different message each time. The correlator then counts nearly all events and folds many of
 /// them, and most objects exhaust their budget.
 #[must_use]
@@ -92,7 +94,7 @@ pub fn flooded(stream: &Stream) -> Stream {
     for (at, event) in stream {
         for i in 0..12 {
             let mut event = event.clone();
-            // A separate copy, as if the message had been formatted again.
+            // Use a separate copy of the message, as if it had been formatted again.
             event.message = match i % 2 {
                 0 => event.message.to_string().into(),
                 _ => format!("{} (attempt {i})", event.message).into(),
@@ -103,8 +105,8 @@ pub fn flooded(stream: &Stream) -> Stream {
     flood
 }
 
-/// Returns the events of one half of the objects, for one of two threads. The two halves have no
-/// common keys in any cache.
+/// Returns the events about one half of the objects, for use by one of two threads. The two halves
+/// do not share keys in any cache.
 #[must_use]
 pub fn half(stream: &Stream, thread: usize) -> Stream {
     let sum =
@@ -114,7 +116,7 @@ pub fn half(stream: &Stream, thread: usize) -> Stream {
 }
 
 /// Creates a correlator with client-go's options, except for the cache size. Uses the given clock,
-/// or the default clock if it is `None`.
+/// or the default clock if `clock` is `None`.
 #[must_use]
 pub fn correlator(clock: Option<&FakeClock>) -> EventCorrelator {
     let mut options = CorrelatorOptions::default().cache_size(LRU_CACHE_SIZE);
@@ -147,8 +149,9 @@ pub fn correlate_all(correlator: &EventCorrelator, stream: &Stream, clock: Optio
     sums
 }
 
-/// Runs one round on one thread, with a clock set to each event's own time. Each round creates a
-/// new correlator, because the events would otherwise no longer be new to it.
+/// Runs one round on one thread, with a clock that is set to each event's own time. Each round
+/// creates a new correlator, because the events would not be new to a correlator that was used in
+/// an earlier round.
 #[must_use]
 pub fn round(stream: &Stream) -> (Duration, Sums) {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -161,8 +164,8 @@ pub fn round(stream: &Stream) -> (Duration, Sums) {
 }
 
 /// Runs one round with one thread per stream. All threads share one correlator or, for comparison,
-/// each thread has its own. Returns the time of the slowest thread. The threads cannot share a
-/// clock that is set manually, so they use the system clock.
+/// each thread has its own correlator. Returns the time of the slowest thread. The threads cannot
+/// share a clock that is set manually, so they use the system clock.
 #[must_use]
 pub fn round_of_threads(streams: &[Stream], is_shared: bool) -> (Duration, CorrelatorStats) {
     let count = if is_shared { 1 } else { streams.len() };

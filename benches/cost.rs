@@ -2,13 +2,13 @@
 //!
 //! Events are timed in runs of 64, because reading the clock takes about as long as publishing one
 //! event. One thread other than the publisher receives the events. For a rival or an inline bus,
-//! this thread is the reader. Otherwise it is the dispatcher, and the publisher itself reads the
-//! watcher between runs. There are two cases. With direct delivery, the first events in the second
-//! case do not wake the dispatcher.
+//! this thread is the reader. Otherwise the receiving thread is the dispatcher, and the publisher
+//! itself reads the watcher between runs. Each contender is measured in the two cases below. With
+//! direct delivery, the first events in the second case do not wake the dispatcher.
 //!
-//! - [`State::Awake`]: the runs follow each other closely, and the thread is working.
-//! - [`State::Parked`]: the thread is asleep when a run begins, so that the first event has to wake
-//!   it.
+//! - [`State::Awake`]: the runs follow each other closely, and the receiving thread is working.
+//! - [`State::Parked`]: the receiving thread is asleep when a run begins, so the first event has to
+//!   wake it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,9 +30,9 @@ const WARM_UP: usize = 20;
 /// The state of the receiving thread when a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is working or polling for work.
+    /// The receiving thread is working or polling for work.
     Awake,
-    /// It is asleep.
+    /// The receiving thread is asleep.
     Parked,
 }
 
@@ -44,7 +44,7 @@ pub struct Costs {
     /// The time of each run as a whole.
     pub runs: Vec<Duration>,
     /// The number of times that the receiving thread went to sleep during the runs. `None` if the
-    /// system does not report it.
+    /// system does not report this number.
     pub sleeps: Option<u64>,
 }
 
@@ -53,7 +53,7 @@ pub struct Costs {
 pub struct Contender {
     /// The contender's name in the tables.
     pub name: &'static str,
-    /// The function that measures this many runs.
+    /// The function that measures the given number of runs.
     pub measure: fn(State, usize) -> Costs,
 }
 
@@ -67,8 +67,8 @@ pub const CONTENDERS: &[Contender] = &[
     Contender { name: "bus try_broadcast", measure: bus },
 ];
 
-/// Times the runs. `send` returns whether the event was accepted. `arrived` returns how many events
-/// the receiving thread has received.
+/// Times the runs. `send` returns whether the event was accepted. `arrived` returns the number of
+/// events that the receiving thread has received.
 fn time(
     state: State,
     runs: usize,
@@ -168,8 +168,9 @@ pub fn eventcast_by_the_dispatcher(state: State, runs: usize) -> Costs {
 }
 
 fn to_bus(state: State, runs: usize, options: BusOptions) -> Costs {
-    // The queue has space for every run. With this policy the reader, which is the publishing
-    // thread here, never pulls, so the dispatcher or the publisher has to deliver the events.
+    // The queue has space for every run. With the `DropIncoming` policy, the reader, which is the
+    // publishing thread here, never pulls, so the dispatcher or the publisher has to deliver the
+    // events.
     let options = options.overflow(OverflowPolicy::DropIncoming);
     let bus = Broadcaster::<Payload>::with_options(options).expect("the options are in range");
     let mut watcher = bus.watch().expect("the bus is open");
@@ -212,7 +213,8 @@ fn crossbeam(state: State, runs: usize) -> Costs {
 fn tokio_broadcast(state: State, runs: usize) -> Costs {
     let (tx, mut rx) = tokio::sync::broadcast::channel::<Payload>(QUEUE_POWER);
     let read = move |counted: &mut Counted| {
-        // A gap also results in an error, which ends the loop. The missing events are then noticed.
+        // A gap also results in an error, which ends the loop. The missing events are then
+        // detected.
         while let Ok(payload) = rx.blocking_recv() {
             counted.see(&payload);
         }

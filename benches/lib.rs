@@ -1,6 +1,6 @@
-//! Code that the benchmarks and the measuring programs share: the contenders, the loads that are
-//! sent through them, and the formatting of the results. Every round checks that all events arrived
-//! in order, or counts the missing events.
+//! Code shared by the benchmarks and the measuring programs. The shared code consists of the
+//! contenders, the loads that are sent through the contenders, and the formatting of the results.
+//! Every round checks that all events arrived in order, or counts the missing events.
 
 #![allow(clippy::missing_panics_doc, reason = "a round that does not come out right must panic")]
 

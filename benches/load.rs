@@ -2,7 +2,7 @@
 //! a reader handles them.
 //!
 //! A contender is a function that accepts any [`Load`]. All programs and benchmarks therefore run
-//! the same code for it, whether they measure throughput ([`Flood`]) or latency
+//! the same code for a contender, whether they measure throughput ([`Flood`]) or latency
 //! ([`Timed`](crate::timed::Timed)).
 
 use std::sync::Barrier;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
 
-/// An event of 64 bytes, which consists of its number, its publisher and padding. It is an array of
-/// plain integers, because one rival accepts nothing else.
+/// An event of 64 bytes, which consists of its number, its publisher and padding. An event is an
+/// array of plain integers, because one rival does not accept any other type.
 pub type Payload = [u64; 8];
 
 /// The queue length of every contender, in events.
@@ -20,7 +20,7 @@ pub const QUEUE: usize = 1000;
 /// The next power of two, for contenders whose queue length must be a power of two.
 pub const QUEUE_POWER: usize = 1024;
 
-/// Returns the event with this number from this publisher.
+/// Returns the event with the given number from the given publisher.
 #[must_use]
 pub fn payload(number: u64, publisher: usize) -> Payload {
     [number, publisher as u64, number, number, number, number, number, number]
@@ -34,7 +34,7 @@ pub trait See: Send + 'static {
 
 /// The events that are sent through a contender.
 pub trait Load: Sync {
-    /// The state with which each reader inspects these events.
+    /// The state that each reader uses to inspect the events.
     type Seen: See;
 
     /// Returns the number of publishing threads.
@@ -49,7 +49,7 @@ pub trait Load: Sync {
     /// Returns the initial state of a reader.
     fn seen(&self) -> Self::Seen;
 
-    /// Publishes all of this publisher's events. `send` sends an event through the contender.
+    /// Publishes all of the given publisher's events. `send` sends an event through the contender.
     fn publish(&self, publisher: usize, send: impl FnMut(Payload));
 
     /// Returns the total number of events from all publishers.
@@ -76,8 +76,8 @@ pub struct Contender<L: Load> {
 pub struct Arrived<S> {
     /// The time from when all threads have started until the last thread ends.
     pub elapsed: Duration,
-    /// The CPU time of the publishing threads. `None` if the publishers do not have threads of
-    /// their own.
+    /// The CPU time of the publishing threads. `None` if the publishers do not run on their own
+    /// threads.
     pub publishing: Option<Duration>,
     /// The final state of each reader.
     pub seen: Vec<S>,
@@ -136,8 +136,8 @@ impl Check {
     }
 
     /// Completes the check of a stream in which each publisher has published `each` events. Returns
-    /// how many events arrived, and how many were lost, including events that are missing at the
-    /// end.
+    /// the number of events that arrived and the number of events that were lost, including events
+    /// that are missing at the end.
     #[must_use]
     pub fn finish(mut self, each: u64) -> (u64, u64) {
         self.lost += self.next.iter().map(|next| each - next).sum::<u64>();
@@ -147,8 +147,8 @@ impl Check {
 }
 
 impl See for Check {
-    /// Counts the events that are missing before this one as lost. Panics if an event arrives twice
-    /// or out of order.
+    /// Counts the events that are missing before the given event as lost. Panics if an event
+    /// arrives twice or out of order.
     fn see(&mut self, payload: &Payload) {
         let [number, publisher, ..] = *payload;
         let next = &mut self.next[publisher as usize];
@@ -164,8 +164,8 @@ impl See for Check {
 pub struct Outcome {
     /// The time from the first event until the last reader ends.
     pub elapsed: Duration,
-    /// The CPU time of the publishing threads. `None` if the publishers do not have threads of
-    /// their own.
+    /// The CPU time of the publishing threads. `None` if the publishers do not run on their own
+    /// threads.
     pub publishing: Option<Duration>,
     /// The number of events that arrived, summed over all readers.
     pub delivered: u64,
@@ -174,7 +174,7 @@ pub struct Outcome {
 }
 
 impl Arrived<Check> {
-    /// Checks the results of all readers, and returns the totals.
+    /// Checks the results of all readers and returns the totals.
     #[must_use]
     pub fn outcome(self, flood: &Flood) -> Outcome {
         let Self { elapsed, publishing, .. } = self;

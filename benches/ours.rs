@@ -6,7 +6,7 @@ use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, Wa
 
 use crate::load::{Arrived, Check, Contender, Flood, Load, Payload, QUEUE, See, payload, run};
 
-/// Returns all eventcast contenders. The first one represents eventcast in comparisons.
+/// Returns all eventcast contenders. The first contender represents eventcast in comparisons.
 #[must_use]
 pub fn contenders() -> Vec<Contender<Flood>> {
     fn any(_: &Flood) -> bool {
@@ -31,7 +31,7 @@ pub fn contenders() -> Vec<Contender<Flood>> {
     ]
 }
 
-/// Returns lossless options with the queue length that all contenders share.
+/// Returns lossless options with the same queue length as all other contenders.
 pub fn options() -> BusOptions {
     BusOptions::default().incoming_capacity(QUEUE).queue_capacity(QUEUE).overflow(OverflowPolicy::Wait)
 }
@@ -42,7 +42,7 @@ pub fn bus<T: Clone + Send + Sync + 'static>() -> Broadcaster<T> {
     bus_with(options())
 }
 
-/// Creates a bus with these options.
+/// Creates a bus with the given options.
 #[must_use]
 pub fn bus_with<T: Clone + Send + Sync + 'static>(options: BusOptions) -> Broadcaster<T> {
     Broadcaster::with_options(options).expect("the options are in range")
@@ -88,12 +88,12 @@ pub fn batches<L: Load>(load: &L) -> Arrived<L::Seen> {
     batches_with(load, options())
 }
 
-/// Runs the same round on a bus with these options.
+/// Runs the same round as [`batches`], but on a bus with the given options.
 pub fn batches_with<L: Load>(load: &L, options: BusOptions) -> Arrived<L::Seen> {
     round(load, &bus_with(options), |builder| builder, read_batches)
 }
 
-/// Runs a round on a bus with these options, in which each publisher uses `publish_batch` with
+/// Runs a round on a bus with the given options, in which each publisher uses `publish_batch` with
 /// `size` events at a time, and each reader uses `recv_batch`.
 #[must_use]
 pub fn published_in_batches(load: &Flood, options: BusOptions, size: u64) -> Arrived<Check> {
@@ -121,7 +121,8 @@ pub fn references<L: Load>(load: &L) -> Arrived<L::Seen> {
     references_with(load, options(), |builder| builder)
 }
 
-/// Runs the same round on a bus with these options, with watchers that `watch` configures.
+/// Runs the same round as [`references`], but on a bus with the given options and with watchers
+/// that `watch` configures.
 pub fn references_with<L: Load>(
     load: &L,
     options: BusOptions,
@@ -170,8 +171,8 @@ pub fn counted<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, publishers, readers, || bus.close())
 }
 
-/// Runs a round with handlers. Each handler runs on the thread on which the other contenders read,
-/// so that the number of threads is the same.
+/// Runs a round with handlers. Each handler runs on the thread that the other contenders use for
+/// reading, so the number of threads is the same.
 pub fn handlers<L: Load>(load: &L) -> Arrived<L::Seen> {
     let bus = bus();
     let readers = (0..load.watchers())

@@ -26,13 +26,13 @@ const BATCH: usize = 256;
 /// The number of events between two checks of how many events have been handled.
 const STEP: u64 = 64;
 
-/// Returns this number of pods in one namespace.
+/// Returns the given number of pods in one namespace.
 #[must_use]
 pub fn pods(count: u64) -> Vec<ObjectReference> {
     pods_of(0..count)
 }
 
-/// Returns the pods with these numbers.
+/// Returns the pods with the given numbers.
 #[must_use]
 pub fn pods_of(numbers: Range<u64>) -> Vec<ObjectReference> {
     let pod = |number| {
@@ -44,10 +44,10 @@ pub fn pods_of(numbers: Range<u64>) -> Vec<ObjectReference> {
     numbers.map(pod).collect()
 }
 
-/// Records events, and returns the time from recording the first event until the last event has
-/// been handled. No event is refused, because the recording thread waits while as many events are
-/// in flight as fit into a queue. The reader's policy must make the dispatcher wait, because an
-/// event counts as handled before its slot is free.
+/// Records events and returns the time from recording the first event until the last event has been
+/// handled. No event is refused, because the recording thread waits whenever the events in flight
+/// could otherwise exceed the capacity of a queue. The reader's policy must make the dispatcher
+/// wait, because an event counts as handled before its slot is free.
 #[must_use]
 pub fn flow(events: u64, record: impl Fn(u64) -> Recorded, handled: impl Fn() -> u64) -> Duration {
     let start = Instant::now();
@@ -65,8 +65,8 @@ pub fn flow(events: u64, record: impl Fn(u64) -> Recorded, handled: impl Fn() ->
     start.elapsed()
 }
 
-/// Records this number of events to one handler, which counts them and adds up the lengths of their
-/// messages. Returns the time and the sum.
+/// Records the given number of events to one handler, which counts the events and adds up the
+/// lengths of their messages. Returns the elapsed time and the sum.
 pub fn to_handler(events: u64, record: impl Fn(&Recorder, u64) -> Recorded) -> (Duration, u64) {
     let broadcaster = EventBroadcaster::new().expect("the defaults are in range");
     let (count, bytes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -85,8 +85,9 @@ pub fn to_handler(events: u64, record: impl Fn(&Recorder, u64) -> Recorded) -> (
     (elapsed, bytes.load(Ordering::Relaxed))
 }
 
-/// Records this number of events to a store, through a recording without a spam filter. The number
-/// of an event determines its pod and its message. Returns the time and the recording's counters.
+/// Records the given number of events to a store, through a recording without a spam filter. An
+/// event's number determines its pod and its message. Returns the elapsed time and the recording's
+/// counters.
 pub fn to_memory(
     events: u64,
     pods: &[ObjectReference],
@@ -109,8 +110,8 @@ pub fn to_memory(
     (elapsed, stats)
 }
 
-/// Creates these events directly in a store, one by one, and returns the time. No two events may be
-/// the same.
+/// Creates the given events directly in a store, one by one, and returns the elapsed time. No two
+/// events may be the same.
 #[must_use]
 pub fn created_in_memory(events: &[Event]) -> Duration {
     let sink = MemorySink::new();
@@ -133,8 +134,8 @@ pub fn created_in_batches(events: &[Event]) -> Duration {
     elapsed
 }
 
-/// Creates these events in a store, in batches of the maximum size that a recording uses. Returns
-/// the time. The events must be new to the store.
+/// Creates the given events in a store, in batches of the maximum size that a recording uses.
+/// Returns the elapsed time. The events must be new to the store.
 #[must_use]
 pub fn create_in_batches(sink: &impl EventSink, events: &[Event]) -> Duration {
     let creates: Vec<SinkOp> = events.iter().cloned().map(SinkOp::Create).collect();
@@ -143,7 +144,7 @@ pub fn create_in_batches(sink: &impl EventSink, events: &[Event]) -> Duration {
     start.elapsed()
 }
 
-/// Makes a sink perform these operations, in batches of the maximum size that a recording uses.
+/// Makes a sink perform the given operations, in batches of the maximum size that a recording uses.
 pub fn apply_in_batches(sink: &impl EventSink, ops: Vec<SinkOp>) {
     let mut ops = ops.into_iter();
     loop {
@@ -158,8 +159,8 @@ pub fn apply_in_batches(sink: &impl EventSink, ops: Vec<SinkOp>) {
 }
 
 /// Does the same as [`created_in_batches`], but in a new file, which must not exist yet and is
-/// removed afterwards. With the default options, each batch is on disk before the next one begins.
-/// The time includes checkpoints of the log.
+/// removed afterwards. With the default options, each batch is on disk before the next batch
+/// begins. The time includes log checkpoints.
 #[cfg(feature = "sqlite")]
 #[must_use]
 pub fn created_in_a_file(
@@ -175,7 +176,7 @@ pub fn created_in_a_file(
     elapsed
 }
 
-/// Returns one event for each pod, as a recorder would create it.
+/// Returns one event for each pod, as a recorder would create the event.
 #[must_use]
 pub fn events_about(pods: &[ObjectReference]) -> Vec<Event> {
     let event = |pod: &ObjectReference| {

@@ -55,8 +55,8 @@ pub fn contenders() -> Vec<Contender<Flood>> {
     ]
 }
 
-/// Defines a contender with one channel per watcher, and one message per event and watcher. This is
-/// what a program without a bus would do.
+/// Defines a contender with one channel per watcher and one message per event and watcher. A
+/// program without a bus would use such channels.
 macro_rules! channel_per_watcher {
     ($name:ident, $bounded:path, $read:expr) => {
         #[doc = concat!("A channel of `", stringify!($name), "` for each watcher, one message per event and watcher.")]
@@ -115,7 +115,8 @@ channel_per_watcher!(
     }
 );
 
-/// A `crossfire` channel for each watcher. With one publisher, these are single-producer channels.
+/// Runs a round with a `crossfire` channel for each watcher. With one publisher, the channels are
+/// single-producer channels.
 pub fn crossfire<L: Load>(load: &L) -> Arrived<L::Seen> {
     if load.publishers() > 1 {
         return crossfire_mpsc(load);
@@ -142,15 +143,16 @@ pub fn crossfire<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, vec![publisher], readers, || ())
 }
 
-/// An `rtrb` ring buffer for each watcher. The rings have no way to wait, so both sides yield.
+/// Runs a round with an `rtrb` ring buffer for each watcher. The ring buffers do not provide a way
+/// to wait, so both sides yield.
 pub fn rtrb<L: Load>(load: &L) -> Arrived<L::Seen> {
     let (mut senders, readers): (Vec<_>, Vec<_>) = (0..load.watchers())
         .map(|_| {
             let (tx, mut rx) = rtrb::RingBuffer::<Payload>::new(QUEUE);
             let reader = move |mut seen: L::Seen| {
                 loop {
-                    // Check this before calling `pop`, because the last event may arrive in
-                    // between.
+                    // Check `is_abandoned` before calling `pop`, because the last event may arrive
+                    // between the two calls.
                     let is_over = rx.is_abandoned();
                     match rx.pop() {
                         Ok(payload) => seen.see(&payload),
@@ -283,8 +285,8 @@ pub fn postage_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, publishers, readers, || drop(tx))
 }
 
-/// Runs a round with the `disruptor` crate and the given wait strategy. Its consumers have their
-/// own threads, so the readers here only wait for the consumers' results.
+/// Runs a round with the `disruptor` crate and the given wait strategy. The crate's consumers have
+/// their own threads, so the readers here only wait for the consumers' results.
 pub fn disruptor<L: Load, W: WaitStrategy + 'static>(load: &L, wait: W) -> Arrived<L::Seen> {
     let (handlers, readers): (Vec<_>, Vec<_>) = (0..load.watchers())
         .map(|_| {
@@ -295,7 +297,8 @@ pub fn disruptor<L: Load, W: WaitStrategy + 'static>(load: &L, wait: W) -> Arriv
         .unzip();
     let mut handlers = handlers.into_iter();
     let mut next = || handlers.next().expect("one for each watcher");
-    /// A macro, because the builder's type changes with the first and with the second handler.
+    /// This is a macro because the builder's type changes with the first and with the second
+    /// handler.
     macro_rules! with_handlers {
         ($builder:expr, $use_producer:expr) => {{
             let builder = $builder.handle_events_with(next());
@@ -342,10 +345,10 @@ where
     run(load, publishers, readers, || drop(producer))
 }
 
-/// Runs a round with photon-ring's bounded channel. Its readers never end on their own, so each
-/// reader stops after the total number of events. The readers yield when there is no event, because
-/// photon-ring's own wait functions spin, which starves all threads if there are fewer cores than
-/// threads.
+/// Runs a round with photon-ring's bounded channel. The channel's readers never end on their own,
+/// so each reader stops after the total number of events. The readers yield when there is no event,
+/// because photon-ring's own wait functions spin, which starves all threads if there are fewer
+/// cores than threads.
 pub fn photon_bounded<L: Load>(load: &L) -> Arrived<L::Seen> {
     let (mut publisher, subscribable) = photon_ring::channel_bounded::<Payload>(QUEUE_POWER, 0);
     let readers = (0..load.watchers())
@@ -376,7 +379,8 @@ pub fn photon_bounded<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, vec![publish], readers, || ())
 }
 
-/// Runs a round with photon-ring's event channel, whose readers yield in the same way.
+/// Runs a round with photon-ring's event channel, whose readers yield in the same way as in
+/// [`photon_bounded`].
 pub fn photon_events<L: Load>(load: &L) -> Arrived<L::Seen> {
     let (mut publisher, subscribable) = photon_ring::event_channel::<Payload>(QUEUE_POWER, || [0; 8]);
     let readers = (0..load.watchers())

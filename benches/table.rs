@@ -1,4 +1,5 @@
-//! The programs' output: tables for a terminal, tables for documents, and a run's progress.
+//! Formats the programs' output, which consists of tables for a terminal, tables for documents, and
+//! a run's progress.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -10,7 +11,7 @@ pub enum Form {
     Text,
     /// Tables for a document.
     Markdown,
-    /// One machine-readable document.
+    /// A single machine-readable document.
     Json,
 }
 

@@ -14,8 +14,8 @@ pub struct Others {
 }
 
 impl Others {
-    /// Lists the threads that exist now. The list is not refreshed later, because that takes longer
-    /// the more threads there are.
+    /// Lists the threads that exist now. The list is not refreshed later, because refreshing it
+    /// takes longer the more threads there are.
     #[must_use]
     pub fn of_this_thread() -> Self {
         Self {
@@ -29,8 +29,8 @@ impl Others {
         }
     }
 
-    /// Waits until each of these threads is asleep or has ended. If the system does not report
-    /// this, waits for a millisecond.
+    /// Waits until each of the listed threads is asleep or has ended. If the system does not report
+    /// the threads' states, waits for a millisecond.
     pub fn wait_until_asleep(&self) {
         #[cfg(target_os = "linux")]
         {
@@ -49,8 +49,8 @@ impl Others {
         std::thread::sleep(Duration::from_millis(1));
     }
 
-    /// Returns the name of each of these threads and the CPU time it has used so far. Threads that
-    /// have ended are omitted. Returns `None` if the system does not report CPU times.
+    /// Returns the name of each listed thread and the CPU time that the thread has used so far.
+    /// Threads that have ended are omitted. Returns `None` if the system does not report CPU times.
     #[must_use]
     pub fn processor_time(&self) -> Option<Vec<(String, Duration)>> {
         #[cfg(target_os = "linux")]
@@ -62,15 +62,15 @@ impl Others {
                 Some((read(task, "comm")?.trim().to_owned(), Duration::from_nanos(nanos)))
             };
             let times: Vec<_> = self.tasks.iter().filter_map(of).collect();
-            // Not every kernel provides this file.
+            // Not every kernel provides the `schedstat` file.
             (!times.is_empty()).then_some(times)
         }
         #[cfg(not(target_os = "linux"))]
         None
     }
 
-    /// Returns how many times each of these threads has gone to sleep so far, with 0 for a thread
-    /// that has ended. Returns `None` if the system does not report it.
+    /// Returns the number of times that each listed thread has gone to sleep so far, with 0 for a
+    /// thread that has ended. Returns `None` if the system does not report this number.
     #[must_use]
     pub fn sleeps(&self) -> Option<Vec<u64>> {
         #[cfg(target_os = "linux")]

@@ -1,7 +1,7 @@
-//! A load that sends events on a schedule, to measure their latency.
+//! A load that sends events on a schedule in order to measure their latency.
 //!
 //! An event carries the time at which it was due, and its latency is measured from that time. If a
-//! full queue blocks the sender, or the sender is preempted, the latencies increase, and the load
+//! full queue blocks the sender, or the sender is preempted, the latencies increase, but the load
 //! is not reduced. The result also shows how late the sender was.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ use hdrhistogram::Histogram;
 use crate::load::{Arrived, Check, Load, Payload, See, payload};
 
 /// How long before the next event is due the sender begins to poll the clock, yielding to other
-/// threads in between. Until then it sleeps. It may therefore wake up late by this much and still
-/// send the event on time.
+/// threads between polls. Until then, the sender sleeps. The sender may therefore wake up late by
+/// this amount of time and still send the event on time.
 pub const NEAR: Duration = Duration::from_micros(200);
 
 /// The time after which a missing event counts as a hang, not as a latency.
@@ -24,10 +24,10 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The schedule on which events are sent.
 #[derive(Clone, Copy, Debug)]
 pub enum Schedule {
-    /// At this number of events per second, regardless of what happens to the events.
+    /// Sends the given number of events per second, regardless of what happens to the events.
     Rate(u64),
-    /// One event at a time, after a pause of this length once the previous event has arrived. The
-    /// sender sleeps during the pause.
+    /// Sends one event at a time, after a pause of the given length once the previous event has
+    /// arrived. The sender sleeps during the pause.
     AfterPause(Duration),
 }
 
@@ -47,7 +47,7 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl Timed {
-    /// Creates a load with this schedule and number of events.
+    /// Creates a load with the given schedule and number of events.
     #[must_use]
     pub fn new(schedule: Schedule, events: u64) -> Self {
         let (arrived, late) = (Arc::default(), Mutex::new(histogram()));
@@ -61,7 +61,7 @@ impl Timed {
     /// Sends events at a fixed rate. Returns how late each event was sent.
     fn send_at(&self, rate: u64, mut send: impl FnMut(u64, u64)) -> Histogram<u64> {
         let mut late = histogram();
-        // All threads have started. The delay gives them time to settle.
+        // All threads have started. The delay gives the threads time to settle.
         let start = self.now() + 1_000_000;
         for number in 0..self.events {
             let due = start + (u128::from(number) * 1_000_000_000 / u128::from(rate)) as u64;
@@ -154,7 +154,7 @@ impl Load for Timed {
 #[derive(Debug)]
 pub struct Stopwatch {
     origin: Instant,
-    /// The number of arrived events, shared with the sender if it waits for each event.
+    /// The number of arrived events, shared with the sender if the sender waits for each event.
     arrived: Option<Arc<AtomicU64>>,
     check: Check,
     latencies: Histogram<u64>,

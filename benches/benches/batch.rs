@@ -1,4 +1,5 @@
-//! One publisher and one watcher, lossless, with events published in batches of 1, 8, 64 and 256.
+//! Benchmarks one publisher and one lossless watcher, with events published in batches of 1, 8, 64
+//! and 256.
 //!
 //! `cargo bench -p eventcast-benches --bench batch`
 

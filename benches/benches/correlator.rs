@@ -1,5 +1,5 @@
-//! The correlator with a real cluster's events and with a flood generated from them, on one thread
-//! and on two.
+//! Benchmarks the correlator with a real cluster's events and with a flood generated from those
+//! events, on one thread and on two threads.
 //!
 //! `cargo bench -p eventcast-benches --bench correlator`
 

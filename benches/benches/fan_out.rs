@@ -1,5 +1,5 @@
-//! One publisher and 1, 4, 16, 64, 256 and 1000 watchers, each on its own thread, without loss.
-//! Compared with crossbeam channels, with one message per event.
+//! Benchmarks one publisher and 1, 4, 16, 64, 256 and 1000 watchers, each on its own thread,
+//! without loss. The results are compared with crossbeam channels that carry one message per event.
 //!
 //! `cargo bench -p eventcast-benches --bench fan_out`
 

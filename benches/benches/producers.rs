@@ -1,4 +1,4 @@
-//! 1, 2, 4 and 8 publishers with four watchers, lossless.
+//! Benchmarks 1, 2, 4 and 8 publishers with four lossless watchers.
 //!
 //! `cargo bench -p eventcast-benches --bench producers`
 

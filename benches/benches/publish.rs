@@ -14,7 +14,8 @@ use eventcast_benches::cost::{self, RUN, State};
 
 use common::group;
 
-/// The maximum number of runs on one bus, with the dispatcher awake and with the dispatcher asleep.
+/// The maximum numbers of runs on one bus, first with the dispatcher awake and then with the
+/// dispatcher asleep.
 const RUNS: u64 = 100_000;
 const PARKED_RUNS: u64 = 2000;
 
@@ -27,7 +28,7 @@ fn publish(criterion: &mut Criterion) {
             scaled(measured, events, runs * RUN)
         });
     });
-    // Waiting until the dispatcher is asleep takes many times as long as the measured call.
+    // Waiting until the dispatcher is asleep takes many times longer than the measured call.
     group.measurement_time(Duration::from_millis(100)).warm_up_time(Duration::from_millis(10));
     for (name, is_direct) in [("dispatcher parked", false), ("delivered directly", true)] {
         let measure = if is_direct { cost::eventcast } else { cost::eventcast_by_the_dispatcher };

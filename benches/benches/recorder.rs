@@ -1,5 +1,5 @@
-//! Recording from one thread to one handler, with an existing message and with a message that is
-//! formatted for each event.
+//! Benchmarks recording from one thread to one handler, with an existing message and with a message
+//! that is formatted for each event.
 //!
 //! `cargo bench -p eventcast-benches --bench recorder`
 

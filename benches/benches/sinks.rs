@@ -1,11 +1,11 @@
-//! The store in memory, in three forms:
+//! Benchmarks the in-memory store in three configurations:
 //!
 //! - On its own, with events that are created one by one and in batches.
 //! - Filled by a recording that creates each event.
-//! - Filled by recordings that count repeats and that fold similar events. Several events may share
-//!   a write.
+//! - Filled by a recording that counts repeats and by a recording that folds similar events. In
+//!   both recordings, several events may share a write.
 //!
-//! With the `sqlite` feature, also measures the store in a file, in batches.
+//! With the `sqlite` feature, also benchmarks the file-based store with events in batches.
 //!
 //! `cargo bench -p eventcast-benches --features sqlite --bench sinks`
 
@@ -22,9 +22,9 @@ use common::{bench_rounds, group};
 
 /// The number of events in a round, which must not exceed the store's capacity.
 const EVENTS: u64 = 10_000;
-/// The number of pods that the events are about if they are folded.
+/// The number of pods that the events are about if the events are counted or folded.
 const FEW: u64 = 10;
-/// The number of similar events that are created before further ones are folded.
+/// The number of similar events that are created before further similar events are folded.
 const GROUP: u64 = 10;
 
 fn sinks(criterion: &mut Criterion) {
@@ -51,8 +51,8 @@ fn sinks(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The number of events in a round with a file, which is large enough to cause checkpoints of the
-/// log during the round.
+/// The number of events in a round with a file-based store. The number is large enough to cause log
+/// checkpoints during the round.
 #[cfg(feature = "sqlite")]
 const FILED: u64 = 50_000;
 

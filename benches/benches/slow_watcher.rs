@@ -1,6 +1,6 @@
-//! The effect that a slow watcher with dropped events has on fifteen fast, lossless watchers. Also
-//! the throughput of a publisher that does not wait for capacity, on machines where this publisher
-//! takes a core away from the threads that free capacity.
+//! Benchmarks the effect that a slow watcher with dropped events has on fifteen fast, lossless
+//! watchers. Also benchmarks the throughput of a publisher that does not wait for capacity, on
+//! machines where this publisher takes a core away from the threads that free capacity.
 //!
 //! `cargo bench -p eventcast-benches --bench slow_watcher`
 
@@ -42,8 +42,8 @@ fn read_slowly(mut watcher: Watcher<Payload>, over: &AtomicBool) {
     assert!(watcher.stats().dropped.incoming > 0, "{}", watcher.stats());
 }
 
-/// Runs `publish`, and returns the time until all fast watchers have received all events. If `slow`
-/// is true, there is one more watcher, which loses events.
+/// Runs `publish` and returns the time until all fast watchers have received all events. If `slow`
+/// is true, one more watcher is registered, which loses events.
 fn round(fast: usize, slow: bool, publish: impl Fn(&Broadcaster<Payload>)) -> Duration {
     let (bus, over) = (ours::bus(), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -76,7 +76,7 @@ fn waiting(bus: &Broadcaster<Payload>) {
     }
 }
 
-/// Retries each event until the bus accepts it, and calls `refused` after each refusal.
+/// Tries to publish each event until the bus accepts it, and calls `refused` after each refusal.
 fn insisting(bus: &Broadcaster<Payload>, refused: impl Fn()) {
     let publisher = bus.publisher();
     for number in 0..EVENTS {

@@ -1,5 +1,6 @@
-//! Runs rounds of the correlator benchmark without the benchmark harness, to count instructions or
-//! to run under a profiler: `correlator_rounds [calm|flooded] [ROUNDS]`.
+//! Runs rounds of the correlator benchmark without the benchmark harness, for example to count
+//! instructions or to run under a profiler. The usage is `correlator_rounds [calm|flooded]
+//! [ROUNDS]`.
 //!
 //! `valgrind --tool=callgrind --toggle-collect='*correlate_all*'
 //! target/release/examples/correlator_rounds calm 1`

@@ -1,8 +1,9 @@
 //! Measures the stores as they fill up, without a recording and without the benchmark harness:
 //!
-//! - `store_rounds memory [EVENTS] [OBJECTS]`: the CPU time of a creation, a repeat and a query by
-//!   object.
-//! - `store_rounds sqlite [EVENTS] [OBJECTS] [FOLDER]`: the rate for each tenth of the events.
+//! - `store_rounds memory [EVENTS] [OBJECTS]` measures the CPU time of a creation, a repeat and a
+//!   query by object.
+//! - `store_rounds sqlite [EVENTS] [OBJECTS] [FOLDER]` measures the rate for each tenth of the
+//!   events.
 //!
 //! `cargo run --profile bench -p eventcast-benches --features sqlite --example store_rounds memory`
 
@@ -33,8 +34,8 @@ fn main() {
 /// The timestamp in the name of the first event.
 const FIRST: u64 = 0x16a4_b557_1ec1_0e94;
 
-/// Generates events that cycle through the given number of objects, with names like those from a
-/// recorder.
+/// Generates events that cycle through the given number of objects, with names like the names from
+/// a recorder.
 fn events_of(events: u64, objects: u64) -> Vec<Event> {
     let about = events_about(&pods(objects));
     let made = about.iter().cycle().zip(FIRST..FIRST + events).map(|(event, time)| {

@@ -36,9 +36,9 @@ contender duplicates or reorders an event, or loses one without reporting it, th
 /// A part of the measurements that can be selected separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The latencies at this number of events per second.
+    /// The latencies at the given number of events per second.
     Rate(u64),
-    /// The latencies of one event at a time.
+    /// The latencies when one event is sent at a time.
     Idle,
     /// The cost of sending.
     Cost,
@@ -89,8 +89,8 @@ pub(crate) struct Settings {
     pub(crate) form: Form,
 }
 
-/// Reads the settings. The value of `--only` must be contained in one of the contenders' or
-/// senders' names. Returns `None` if the user requests help.
+/// Reads the settings. The value of `--only` must be part of the name of a contender or a sender.
+/// Returns `None` if the user requests help.
 pub(crate) fn read(mut parser: lexopt::Parser, names: Vec<&str>) -> Result<Option<Settings>, String> {
     let mut settings =
         Settings { parts: Vec::new(), only: String::new(), seconds: 1.0, rounds: 5, form: Form::Text };

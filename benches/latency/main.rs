@@ -1,5 +1,5 @@
-//! Measures how long an event takes from one thread to another, and what it costs to send it.
-//! Rounds of eventcast, raw channels and two rivals alternate.
+//! Measures how long an event takes to get from one thread to another, and how much it costs to
+//! send an event. Rounds of eventcast, raw channels and two rivals alternate.
 //!
 //! ```sh
 //! cargo run --release -p eventcast-benches --bin latency
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Makes signals terminate the program immediately, and clears the progress line. A partial
+/// Makes signals clear the progress line and terminate the program immediately. A partial
 /// measurement is not shown.
 fn end_on_signals() -> std::io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new(signal_hook::consts::TERM_SIGNALS)?;
@@ -109,7 +109,7 @@ fn measure(part: Part, settings: &Settings) -> Section {
             Section::Latency(part, latencies(part, settings, Schedule::Rate(rate), events))
         }
         Part::Idle => {
-            // This number of events takes about `settings.seconds`.
+            // Sending this number of events takes about `settings.seconds`.
             let events = ((settings.seconds / PAUSE.as_secs_f64() / 1.2) as u64).max(1);
             Section::Latency(part, latencies(part, settings, Schedule::AfterPause(PAUSE), events))
         }
@@ -136,7 +136,7 @@ fn latencies(part: Part, settings: &Settings, schedule: Schedule, events: u64) -
 }
 
 fn costs(settings: &Settings) -> Vec<CostRow> {
-    // Use fewer runs that begin parked, because each of them has to wait until all threads are
+    // Use fewer runs that begin parked, because each such run has to wait until all threads are
     // asleep.
     let runs = |a_second: f64| ((a_second * settings.seconds) as usize).clamp(10, 20_000);
     let mut running: Vec<_> = cost::CONTENDERS

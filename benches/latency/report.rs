@@ -105,7 +105,8 @@ impl CostRow {
     }
 
     /// Returns the number of times per hundred runs that the receiving thread went to sleep
-    /// although it should have stayed awake. Returns `None` if the system does not report it.
+    /// although it should have stayed awake. Returns `None` if the system does not report this
+    /// number.
     fn sleeps_per_hundred(&self) -> Option<f64> {
         self.sleeps.map(|sleeps| sleeps as f64 * 100.0 / self.runs as f64)
     }
@@ -130,7 +131,8 @@ pub(crate) fn render(sections: &[Section], settings: &Settings) -> String {
                 cost_grid(rows),
             ),
         };
-        // Skip a section without any of the selected contenders, which contains only the header.
+        // Skip a section that contains only the header because it has none of the selected
+        // contenders.
         if rows.len() > 1 {
             tables.push(format!("{head}\n\n{}", grid(&rows, settings.form)));
         }
@@ -156,7 +158,7 @@ fn spread(figures: &[f64], show: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// Formats the median of the rounds, or returns a dash if there are none.
+/// Formats the median of the rounds, or returns a dash if there are no rounds.
 fn middle(figures: &[f64], show: impl Fn(f64) -> String) -> String {
     if figures.is_empty() { "-".to_owned() } else { show(median(figures)) }
 }

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The counting allocator. A change of size also counts as an allocation.
+/// The counting allocator. Resizing an allocation also counts as an allocation.
 pub(crate) struct Counting;
 
 thread_local! {
@@ -14,7 +14,7 @@ fn count() {
     HERE.set(HERE.get() + 1);
 }
 
-/// Returns the number of allocations that this thread has made so far.
+/// Returns the number of allocations that the calling thread has made so far.
 pub(crate) fn so_far() -> u64 {
     HERE.get()
 }

@@ -1,4 +1,5 @@
-//! A store that is unavailable while repeats of the waiting events keep arriving.
+//! Measures a recording whose store is unavailable while repeats of the waiting events keep
+//! arriving.
 
 use std::sync::Arc;
 use std::thread;
@@ -100,9 +101,9 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
     (elapsed, processor)
 }
 
-/// Returns the CPU time of correlating the same number of repeats, without a recording. It
-/// increases with the number of objects, because their entries do not remain in the processor's
-/// caches.
+/// Returns the CPU time of correlating the same number of repeats, without a recording. The CPU
+/// time increases with the number of objects, because the objects' entries do not remain in the
+/// processor's caches.
 fn correlated(keys: u64, events: u64) -> Duration {
     let about = events_about(&pods(keys));
     let options = CorrelatorOptions::default().spam_filter(None).cache_size(ROOM);
@@ -120,8 +121,8 @@ fn correlated(keys: u64, events: u64) -> Duration {
     elapsed
 }
 
-/// Waits until the recording has accepted this number of events, and returns how many of them still
-/// take up queue capacity.
+/// Waits until the recording has accepted the given number of events, and returns how many of the
+/// events still take up queue capacity.
 fn settled(recording: &RecordingHandle, events: u64) -> u64 {
     let mut last = None;
     loop {

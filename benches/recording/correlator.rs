@@ -1,4 +1,4 @@
-//! A correlator that is shared by several threads.
+//! Measures a correlator that is shared by several threads.
 
 use std::sync::Barrier;
 use std::thread;
@@ -11,7 +11,7 @@ use eventcast_benches::recorded::{events_about, pods};
 
 use crate::row::{Figure, Load};
 
-/// Measures a correlator with one thread and with two. The threads use different objects.
+/// Measures a correlator with one thread and with two threads. The threads use different objects.
 pub(crate) fn threads(load: &Load) -> Vec<Figure> {
     /// The number of objects in the case with repeats.
     const FEW: usize = 1000;

@@ -1,4 +1,4 @@
-//! A store that only keeps the count of each object's event.
+//! A store that keeps only the count of each object's event.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use eventcast::sink::SinkErrorKind;
 use eventcast::{Event, EventSink, ObjectReference, SinkError, Text};
 
-/// The store. The events must differ only in their objects.
+/// The store, whose events must differ only in their objects.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// The time that each response takes.
@@ -53,8 +53,8 @@ impl Ledger {
         Ok(event.clone())
     }
 
-    /// Returns the entries for these objects. Panics if a count ever decreased, or if an object's
-    /// last count differs from the count that `expected` returns for its index.
+    /// Returns the entries for the given objects. Panics if a count ever decreased, or if an
+    /// object's last count differs from the count that `expected` returns for its index.
     pub(crate) fn checked(&self, objects: &[ObjectReference], expected: impl Fn(u64) -> u64) -> Vec<Entry> {
         let entries = self.entries.lock().expect("no thread panics with it");
         let entry = |(at, object): (u64, &ObjectReference)| {

@@ -1,14 +1,15 @@
-//! Measures recording in one run: the cost on the caller's thread, the path to a store in memory,
-//! slow and unavailable stores, the store in a file, and the correlator with two threads.
+//! Measures recording in a single run, which covers the cost on the caller's thread, the path to an
+//! in-memory store, slow and unavailable stores, the file-based store, and the correlator with two
+//! threads.
 //!
 //! ```sh
 //! cargo run --release -p eventcast-benches --features sqlite --bin recording
 //! ```
 //!
-//! Every round checks its results: how many events were created, counted and skipped, and that the
-//! counts at the sink are exact and never decrease. A figure is the median of its rounds, which
-//! alternate with the rounds of the other rows. Compare only figures from the same machine. If
-//! other work is running, compare the CPU times rather than the rates.
+//! Every round checks how many events were created, counted and skipped, and checks that the counts
+//! at the sink are exact and never decrease. A figure is the median of its rounds, which alternate
+//! with the rounds of the other rows. Compare only figures from the same machine. If other work is
+//! running, compare the CPU times rather than the rates.
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_wrap,

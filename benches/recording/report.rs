@@ -12,7 +12,7 @@ use crate::row::{Figure, Row};
 /// The results of one row.
 pub(crate) struct Results {
     pub(crate) row: &'static Row,
-    /// The total time that the rounds have taken.
+    /// The total time taken by the rounds.
     pub(crate) taken: Duration,
     /// The figures in the order of the table, each with its values from all rounds.
     figures: Vec<(Figure, Vec<f64>)>,

@@ -21,14 +21,14 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Returns the number of events in a round, for a row with this default.
+    /// Returns the number of events in a round, for a row with the given default.
     pub(crate) fn events(&self, own: u64) -> u64 {
         let share = if self.quick { 100 } else { 1 };
         self.events.unwrap_or((own / share).max(1000))
     }
 }
 
-/// A figure that one round has measured.
+/// A figure that was measured in one round.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     pub(crate) name: String,
@@ -47,14 +47,14 @@ impl Figure {
     }
 }
 
-/// Returns the total CPU time that these threads have used so far. Returns `None` if the system
-/// does not report it.
+/// Returns the total CPU time that the given threads have used so far. Returns `None` if the system
+/// does not report CPU times.
 pub(crate) fn processor_time_so_far(threads: &Others) -> Option<Duration> {
     threads.processor_time().map(|times| times.iter().map(|(_, time)| *time).sum())
 }
 
-/// Returns figures for the CPU time per event of each of these threads and of all threads together.
-/// Returns no figures if the system does not report CPU times.
+/// Returns figures for the CPU time per event of each of the given threads and of all threads
+/// together. Returns no figures if the system does not report CPU times.
 pub(crate) fn processor_time(name: &str, threads: &Others, events: u64) -> Vec<Figure> {
     let micros = |time: Duration| time.as_secs_f64() * 1e6 / events as f64;
     let Some(times) = threads.processor_time() else { return Vec::new() };

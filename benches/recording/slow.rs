@@ -1,4 +1,4 @@
-//! Slow stores.
+//! Measures recordings to slow stores.
 
 use std::sync::Arc;
 use std::thread;
@@ -91,7 +91,7 @@ impl EventSink for PerCall {
 const OTHERS: u64 = 10_000;
 
 /// Measures how many events per second a recording handles if every second event has the same key,
-/// and if no key recurs soon.
+/// and how many events it handles if no key recurs soon.
 pub(crate) fn hot_key(load: &Load) -> Vec<Figure> {
     let length = if load.quick { Duration::from_millis(50) } else { Duration::from_secs(2) };
     let (hot, none) = (rate(length, true), rate(length, false));
@@ -102,7 +102,7 @@ pub(crate) fn hot_key(load: &Load) -> Vec<Figure> {
     ]
 }
 
-/// Records events for this long, and returns how many events were stored per second.
+/// Records events for the given time and returns the number of events stored per second.
 fn rate(length: Duration, has_hot_key: bool) -> f64 {
     let pods = pods(OTHERS + 1);
     let (hot, others) = pods.split_last().expect("there is one more");

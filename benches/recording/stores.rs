@@ -1,4 +1,4 @@
-//! The embedded stores with many events in them.
+//! Measures the embedded stores when they contain many events.
 
 #[cfg(feature = "sqlite")]
 use std::ops::Range;
@@ -50,14 +50,14 @@ pub(crate) fn find(load: &Load) -> Vec<Figure> {
     vec![Figure::new(format!("MemorySink::find by object, {} events", objects * EACH), median(&millis), "ms")]
 }
 
-/// Measures a growing store in a file, with events that are each about a new object.
+/// Measures a growing file-based store, with events that are each about a new object.
 #[cfg(feature = "sqlite")]
 pub(crate) fn sqlite(load: &Load) -> Vec<Figure> {
     let make = |numbers: Range<u64>| events_about(&pods_of(numbers));
     by_tenths("SqliteSink, all new", load.events(1_000_000), make)
 }
 
-/// Does the same with events that cycle through 10,000 objects.
+/// Does the same as [`sqlite`], but with events that cycle through 10,000 objects.
 #[cfg(feature = "sqlite")]
 pub(crate) fn sqlite_in_turn(load: &Load) -> Vec<Figure> {
     let pods = pods(PIECE);
@@ -71,8 +71,8 @@ pub(crate) fn sqlite_in_turn(load: &Load) -> Vec<Figure> {
     by_tenths("SqliteSink, objects in turn", load.events(1_000_000), make)
 }
 
-/// Stores this number of events, and measures the first and the last tenth. `make` generates the
-/// events for a range of at most `PIECE` numbers.
+/// Stores the given number of events and measures the first and the last tenth of the events.
+/// `make` generates the events for a range of at most `PIECE` numbers.
 #[cfg(feature = "sqlite")]
 fn by_tenths(name: &str, events: u64, make: impl Fn(Range<u64>) -> Vec<Event>) -> Vec<Figure> {
     use std::time::Duration;
@@ -124,7 +124,7 @@ impl TemporaryFile {
 #[cfg(feature = "sqlite")]
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        // A store that was closed has already removed its two other files.
+        // If the store was closed, it has already removed its two other files.
         for end in ["", "-wal", "-shm"] {
             let _ = std::fs::remove_file(format!("{}{end}", self.0.display()));
         }

@@ -1,4 +1,5 @@
-//! The path of an event from the recorder to a handler, or to a store in memory that keeps up.
+//! Measures the path of an event from the recorder to a handler, or to an in-memory store that
+//! keeps up.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use crate::row::{Figure, Load, processor_time};
 /// A timeout that is reached only if the program hangs.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
-/// Records an event about this object, with strings that already exist.
+/// Records an event about the given object, with strings that already exist.
 pub(crate) fn record(recorder: &Recorder, object: &ObjectReference) -> Recorded {
     recorder.event(object, Warning, "BackOff", Text::from_static(MESSAGE))
 }
@@ -28,8 +29,8 @@ pub(crate) fn record(recorder: &Recorder, object: &ObjectReference) -> Recorded 
 /// The number of events that are timed together on the caller's thread.
 const RUN: usize = 1000;
 
-/// Measures what a call costs the caller while no queue is full. Each run begins when the handler
-/// has seen all events from the previous run.
+/// Measures how much a call costs the caller while no queue is full. Each run begins when the
+/// handler has seen all events from the previous run.
 pub(crate) fn caller(load: &Load) -> Vec<Figure> {
     let runs = load.events(500_000) as usize / RUN;
     let options = BusOptions::default().incoming_capacity(2 * RUN).queue_capacity(2 * RUN);
@@ -66,7 +67,7 @@ pub(crate) fn handler(load: &Load) -> Vec<Figure> {
     vec![Figure::rate("recorder to handler", events, elapsed)]
 }
 
-/// Measures the path to a store in memory. The recording uses the default options, except for the
+/// Measures the path to an in-memory store. The recording uses the default options, except for the
 /// correlator options. Also returns the recording's counters.
 fn into_memory(
     name: &str,
@@ -92,8 +93,8 @@ fn into_memory(
     (figures, stats)
 }
 
-/// The number of objects, which is so large that the correlator has evicted an object before its
-/// next event arrives.
+/// The number of objects, which is so large that the correlator has evicted an object by the time
+/// the object's next event arrives.
 const NEW: u64 = 8192;
 
 /// Measures events that the store has to create. The correlator and the store are full, so each

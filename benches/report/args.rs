@@ -33,7 +33,7 @@ ended the program. An interrupted measurement does not write any files.
 #[derive(Debug)]
 pub(crate) enum Command {
     Help,
-    /// Renders the page in this directory.
+    /// Renders the page in the given directory.
     Render(PathBuf),
     Report(Settings),
 }

@@ -5,7 +5,7 @@ use crate::data::Rounds;
 /// The text of the cell for a missing figure.
 pub(crate) const NONE: &str = "–";
 
-/// Formats a number with this number of decimals, and with commas as thousands separators.
+/// Formats a number with the given number of decimals and with commas as thousands separators.
 fn grouped(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -73,17 +73,17 @@ pub(crate) fn spread(rounds: &Rounds, show: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// Formats the median, or returns a dash if there is none.
+/// Formats the median, or returns a dash if there is no median.
 pub(crate) fn middle(rounds: Option<&Rounds>, show: impl Fn(f64) -> String) -> String {
     optional(rounds.and_then(Rounds::median), show)
 }
 
-/// Formats the figure, or returns a dash if there is none.
+/// Formats the figure, or returns a dash if there is no figure.
 pub(crate) fn optional(figure: Option<f64>, show: impl Fn(f64) -> String) -> String {
     figure.map_or_else(|| NONE.to_owned(), show)
 }
 
-/// Returns the suffix of the cell for a contender that lost events, and an empty string for other
+/// Returns the suffix for the cell of a contender that lost events, and an empty string for other
 /// contenders.
 pub(crate) fn lost(share: Option<f64>) -> String {
     match share {

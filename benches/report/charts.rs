@@ -5,7 +5,7 @@ use crate::data::{Case, Report, Section, Timed};
 use crate::drawing::{Bar, Block, Drawing, Kind, Panel, Scale};
 use crate::tables;
 
-/// The number of panels next to each other.
+/// The number of panels that are drawn next to each other.
 const BESIDE: usize = 3;
 
 fn title(what: &str, report: &Report) -> String {

@@ -1,5 +1,5 @@
-//! Runs the measuring programs as child processes. Cargo builds them, each program prints one JSON
-//! document, and a signal terminates the program that is running.
+//! Runs the measuring programs as child processes. Cargo builds the programs, each program prints
+//! one JSON document, and a signal terminates the program that is running.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -60,7 +60,7 @@ pub(crate) fn end_on_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Terminates the program because of a signal. The caller must hold the lock of [`RUNNING`].
+/// Terminates the program because of a signal. The caller must hold the [`RUNNING`] lock.
 fn end(signal: i32) -> ! {
     progress("");
     eprintln!("eventcast-benches: interrupted, nothing is written");
@@ -73,8 +73,8 @@ fn interruption(status: ExitStatus) -> Option<i32> {
     TERM_SIGNALS.contains(&signal).then_some(signal)
 }
 
-/// Runs a command to completion, and returns its output. Its errors and its progress are shown on
-/// the terminal.
+/// Runs a command to completion and returns its output. The command's errors and progress are shown
+/// on the terminal.
 fn output(command: &mut Command, name: &str) -> Result<String, String> {
     let mut stdout = {
         let mut running = running();
@@ -101,7 +101,7 @@ fn output(command: &mut Command, name: &str) -> Result<String, String> {
     }
 }
 
-/// Builds the programs in release mode, including the store in a file.
+/// Builds the programs in release mode, including the file-based store.
 pub(crate) fn build() -> Result<Programs, String> {
     // `cargo run` sets this variable to the path of cargo.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
@@ -120,7 +120,7 @@ pub(crate) fn build() -> Result<Programs, String> {
     Ok(Programs::Built(messages.lines().filter_map(executable).collect()))
 }
 
-/// Runs a program, and returns the document that it prints.
+/// Runs a program and returns the document that it prints.
 pub(crate) fn run(programs: &Programs, name: &str, arguments: &[&str]) -> Result<Value, String> {
     let path =
         programs.path(name).ok_or_else(|| format!("cannot find the program {name}: cargo built none"))?;

@@ -1,5 +1,5 @@
-//! Data files. A data file contains the description of a machine, and the JSON documents that the
-//! programs printed on it.
+//! Reads and formats the data files. A data file contains the description of a machine and the JSON
+//! documents that the programs printed on that machine.
 //!
 //! A data file may also be created from tables that the programs printed. In that case, an object
 //! with the median, the minimum and the maximum replaces the list of rounds, and fields without a
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use eventcast_benches::table::{median, sorted};
 
-/// The contents of a data file that the page shows.
+/// The contents of a data file that are shown on the page.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Report {
     /// The name of the data file, without its extension.
@@ -21,7 +21,7 @@ pub(crate) struct Report {
     pub(crate) command: String,
     #[serde(default)]
     pub(crate) quick: bool,
-    /// The origin of the values, if the programs did not write the file.
+    /// The origin of the values if the file was not written by the programs.
     pub(crate) source: Option<String>,
     pub(crate) versus: Versus,
     pub(crate) latency: Latency,
@@ -53,7 +53,7 @@ pub(crate) struct Case {
     pub(crate) rows: Vec<Rival>,
 }
 
-/// The figures of a contender in a case, including eventcast's own.
+/// A contender's figures in one case. The contender may also be eventcast.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Rival {
     pub(crate) name: String,
@@ -173,7 +173,8 @@ impl Rounds {
     }
 }
 
-/// The maximum length of a line in a data file, in bytes, as far as the line can be broken.
+/// The maximum length of a line in a data file, in bytes. A line that cannot be broken may be
+/// longer.
 const WIDTH: usize = 180;
 
 /// Formats a document. Each list and object is written on one line if it fits.

@@ -1,7 +1,8 @@
-//! Bar charts. A chart consists of blocks one above the other, each with panels next to each other.
-//! The bars in all of a block's panels share the names on the left.
+//! Draws bar charts. A chart consists of blocks that are stacked vertically, and each block
+//! contains panels that are placed next to each other. The bars in all of a block's panels share
+//! the names on the left.
 //!
-//! Each bar is labelled with its value, so the chart can be read without colours and axes.
+//! Each bar is labelled with its value, so the chart can be read without colours or axes.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -55,7 +56,7 @@ pub(crate) struct Panel {
 #[derive(Debug)]
 pub(crate) struct Bar {
     pub(crate) value: f64,
-    /// The ends of the error line over the bar.
+    /// The ends of the error line that is drawn over the bar.
     pub(crate) reach: (f64, f64),
     pub(crate) text: String,
 }
@@ -82,10 +83,11 @@ const GAP: i32 = 16;
 const SPACE: i32 = 6;
 const ROW: i32 = 18;
 const BAR: i32 = 11;
-/// The height above a panel's bars, for its title, and below them, for its axis and unit.
+/// The height above a panel's bars for the panel's title, and the height below the bars for the
+/// axis and the unit.
 const HEAD: i32 = 26;
 const FOOT: i32 = 44;
-/// The text sizes in the unit that plotters uses. The number is a quarter larger than the size in
+/// The text sizes in the unit that plotters uses. Each number is a quarter larger than the size in
 /// pixels.
 const LARGE: u32 = 20;
 const SIZE: u32 = 15;
@@ -95,7 +97,7 @@ const LEFT: Pos = Pos { h_pos: HPos::Left, v_pos: VPos::Center };
 const RIGHT: Pos = Pos { h_pos: HPos::Right, v_pos: VPos::Center };
 const MIDDLE: Pos = Pos { h_pos: HPos::Center, v_pos: VPos::Center };
 
-/// Draws the chart, and returns it as an SVG document.
+/// Draws the chart and returns it as an SVG document.
 pub(crate) fn svg(drawing: &Drawing) -> Result<String, String> {
     let mut svg = String::new();
     let height = TITLE + drawing.blocks.iter().map(height).sum::<i32>();
@@ -163,7 +165,7 @@ fn draw_legend<'a>(area: &Area<'a>, drawing: &Drawing) -> Result<(), Failure<'a>
     Ok(())
 }
 
-/// An axis, with its ticks from one end to the other.
+/// An axis, with its ticks in order from one end to the other.
 #[derive(Clone, Debug)]
 struct Axis {
     scale: Scale,
@@ -224,7 +226,7 @@ impl<'a> Place<'_, 'a> {
         self.left + (self.axis.place(value) * f64::from(self.length())).round() as i32
     }
 
-    /// Returns the length of the axis. To its right there is space for the value of the longest
+    /// Returns the length of the axis, which leaves space on the right for the value of the longest
     /// bar.
     fn length(&self) -> i32 {
         match self.axis.scale {

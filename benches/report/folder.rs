@@ -1,4 +1,4 @@
-//! The page's directory, which contains figures.md, and the subdirectory figures/ with the data
+//! The page's directory, which contains figures.md and the subdirectory figures/ with the data
 //! files and the plots.
 
 use std::fs;
@@ -33,7 +33,7 @@ impl Folder {
         self.out.join("figures.md")
     }
 
-    /// Returns the path of the data file for the machine with this name.
+    /// Returns the path of the data file for the machine with the given name.
     pub(crate) fn data_file(&self, name: &str) -> Result<PathBuf, String> {
         let slug = slug(name);
         let is_plain = |c: char| c.is_alphanumeric() || " ,.:;()@+-_/".contains(c);
@@ -51,9 +51,9 @@ impl Folder {
         self.figures().join(format!("{slug}-{kind}.svg"))
     }
 
-    /// Checks that this machine's results can be saved: the other data files are valid, this
-    /// machine's data file does not belong to another machine, and all files can be written. Called
-    /// before the measurements, which take minutes.
+    /// Checks that this machine's results can be saved. The existing data files must be valid, this
+    /// machine's data file must not belong to another machine, and the data file and the page must
+    /// be writable. Called before the measurements, which take minutes.
     pub(crate) fn check(&self, file: &Path, name: &str) -> Result<(), String> {
         for report in self.reports()? {
             let is_same = file.file_stem().is_some_and(|stem| *stem == *report.slug);
@@ -110,7 +110,7 @@ impl Folder {
         paths.iter().map(read).collect()
     }
 
-    /// Writes a file, and prints its path.
+    /// Writes a file and prints its path.
     pub(crate) fn write(&self, path: &Path, text: &str) -> Result<(), String> {
         fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         println!("{}", path.strip_prefix(&self.out).unwrap_or(path).display());
@@ -118,8 +118,8 @@ impl Folder {
     }
 }
 
-/// Reduces a name to characters that are suitable for file names and URLs: lower-case letters and
-/// digits, with single dashes in between.
+/// Reduces a name to characters that are suitable for file names and URLs, which are lower-case
+/// letters and digits with single dashes in between.
 fn slug(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let slug: String = name.chars().map(plain).collect();

@@ -1,4 +1,4 @@
-//! The description of this machine, with the properties that the figures depend on.
+//! The description of this machine, which contains the properties that the figures depend on.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -31,7 +31,7 @@ impl Machine {
     }
 }
 
-/// Describes this machine. The user may specify its name.
+/// Describes this machine. The user may specify the machine's name.
 pub(crate) fn learn(name: Option<&str>) -> Result<Machine, String> {
     let processor = processor();
     let cores = std::thread::available_parallelism()
@@ -71,7 +71,7 @@ fn processor() -> Option<String> {
         line.split_once(':').map(|(_, name)| name.trim().to_owned()).filter(|name| !name.is_empty())
     };
     let of = |text: &str, key: &str| text.lines().find(|line| line.starts_with(key)).and_then(after_colon);
-    // On Linux, this file contains the model name only for some architectures.
+    // On Linux, `/proc/cpuinfo` contains the model name only for some architectures.
     let name = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| of(&text, "model name"));
     let name = name.or_else(|| of(&printed("lscpu", &[])?, "Model name"));
     let name = name.or_else(|| printed("sysctl", &["-n", "machdep.cpu.brand_string"]))?;

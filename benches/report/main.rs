@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The programs `versus`, `latency` and `recording` run in this order, each in a separate process.
-//! The data file contains their JSON documents unchanged. The page and the plots depend only on the
-//! data files, so rendering them again produces the same bytes.
+//! The data file contains the programs' JSON documents unchanged. The page and the plots depend
+//! only on the data files, so rendering them again produces the same bytes.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what it does is its output")]
 #![allow(
     clippy::cast_precision_loss,

@@ -5,8 +5,8 @@ use eventcast_benches::table::{Form, grid};
 use crate::cells::{digits, spread};
 use crate::data::Report;
 
-/// The text that the names of figures for a single thread's CPU time contain. These figures are
-/// only in the data files, and the table shows the sum.
+/// The text that is contained in the name of each figure for a single thread's CPU time. The
+/// figures for single threads are only in the data files, and the table shows the sum.
 const OF_ONE_THREAD: &str = "processor of `";
 
 pub(crate) fn table(report: &Report) -> String {
@@ -15,7 +15,8 @@ pub(crate) fn table(report: &Report) -> String {
         let Some(first) = row.figures.first() else { continue };
         for figure in row.figures.iter().filter(|figure| !figure.name.contains(OF_ONE_THREAD)) {
             let unit = if figure.unit == "us" { "µs" } else { &figure.unit }.to_owned();
-            // The row's name and the common prefix of its figures appear only in its first line.
+            // The row's name and the common prefix of its figures appear only in the row's first
+            // line.
             let is_first = figure.name == first.name;
             let row = if is_first { format!("`{}`", row.row) } else { String::new() };
             let common = figure.name.strip_prefix(&format!("{}, ", first.name));

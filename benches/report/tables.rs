@@ -1,4 +1,5 @@
-//! The tables that compare the rivals: throughput, its cost, waiting, latency and sending.
+//! The tables that compare the rivals in terms of throughput, the cost of throughput, waiting,
+//! latency and sending.
 
 use eventcast_benches::table::{Form, grid};
 
@@ -11,7 +12,7 @@ const TASKS: &str = ", tasks";
 /// The suffix of the name of a case in which a single thread publishes and receives.
 const ONE_THREAD: &str = ", one thread";
 
-/// Returns the cases whose names have one of these suffixes.
+/// Returns the cases whose names have one of the given suffixes.
 fn cases<'r>(report: &'r Report, ends: &[&str]) -> Vec<&'r Case> {
     report.versus.cases.iter().filter(|case| ends.iter().any(|end| case.name.ends_with(end))).collect()
 }
@@ -49,8 +50,8 @@ pub(crate) fn line(rival: &Rival) -> &str {
     }
 }
 
-/// Returns the names of the lines for these cases, in the order in which they first appear, each
-/// with its contender's manner.
+/// Returns the names of the lines for the given cases, in the order in which the lines first
+/// appear. Each name is returned with its contender's manner.
 pub(crate) fn lines<'c>(cases: &[&'c Case]) -> Vec<(&'c str, &'c str)> {
     let mut lines: Vec<(&str, &str)> = Vec::new();
     for rival in cases.iter().flat_map(|case| &case.rows) {
@@ -64,12 +65,12 @@ pub(crate) fn lines<'c>(cases: &[&'c Case]) -> Vec<(&'c str, &'c str)> {
     lines
 }
 
-/// Returns a case's contender for a line.
+/// Returns a case's contender for the line with the given name.
 pub(crate) fn rival<'c>(case: &'c Case, name: &str) -> Option<&'c Rival> {
     case.rows.iter().find(|rival| line(rival) == name)
 }
 
-/// Returns a table with a line for each name, and a column for each case.
+/// Returns a table with a line for each name and a column for each case.
 fn by_case(head: &str, cases: &[&Case], cell: impl Fn(&Rival) -> String, manner: bool) -> String {
     let mut first = vec![head.to_owned()];
     let name = |case: &&Case| case.name.split(", ").next().unwrap_or_default().to_owned();
@@ -98,7 +99,7 @@ pub(crate) fn of_tasks(report: &Report) -> String {
 }
 
 /// Returns the table for a single thread that publishes and receives. Returns `None` if the data
-/// does not contain these cases.
+/// does not contain any cases with a single thread.
 pub(crate) fn of_one_thread(report: &Report) -> Option<String> {
     let cases = cases(report, &[ONE_THREAD]);
     let cell = |rival: &Rival| optional(rival.publisher, whole);
@@ -123,7 +124,7 @@ pub(crate) fn idle(report: &Report) -> String {
     grid(&rows, Form::Markdown)
 }
 
-/// Returns a table with a line for each contender, and a column for each section.
+/// Returns a table with a line for each contender and a column for each section.
 fn by_section(head: &str, sections: &[&Section], cell: impl Fn(&Timed) -> Option<String>) -> String {
     let mut first = vec![head.to_owned()];
     first.extend(sections.iter().map(|section| section_name(section)));

@@ -1,4 +1,4 @@
-//! Checks that the measuring programs work, and that they report errors in their arguments.
+//! Checks that the measuring programs work and that they report errors in their arguments.
 
 mod interrupt;
 
@@ -124,8 +124,8 @@ fn versus_measures_every_contender() {
     }
 }
 
-/// On one thread, no contender loses an event. The other contenders are compared with eventcast
-/// inline, because a bus with a dispatcher cannot take part.
+/// If a single thread publishes and receives, no contender loses an event. The other contenders are
+/// compared with eventcast inline, because a bus with a dispatcher cannot take part.
 #[test]
 fn versus_measures_both_kinds_of_bus() {
     let arguments = ["--quick", "--case", "one thread", "--json"];

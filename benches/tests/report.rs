@@ -16,7 +16,7 @@ fn documents() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
 }
 
-/// Creates an empty directory with this name.
+/// Creates an empty directory with the given name.
 fn empty(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if folder.exists() {
@@ -39,7 +39,7 @@ fn rendered(folder: &Path) {
     assert!(output.status.success(), "{}", errors(&output));
 }
 
-/// Returns the page's files in this directory, keyed by path.
+/// Returns the page's files in the given directory, keyed by path.
 fn files(folder: &Path) -> BTreeMap<String, String> {
     let mut paths = vec![folder.join("figures.md")];
     paths.extend(fs::read_dir(folder.join("figures")).unwrap().map(|entry| entry.unwrap().path()));

@@ -1,4 +1,4 @@
-//! The cost of waiting while idle: CPU time, and memory per reader.
+//! Measures the cost of waiting while idle, in terms of CPU time and of memory per reader.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -162,8 +162,8 @@ fn flood(case: &Case, events: u64) -> Flood {
     Flood { publishers: case.publishers, watchers: case.watchers, each: events / case.publishers as u64 }
 }
 
-/// Returns a load that takes the contender about this long. The slowest contenders are given a
-/// thousandth of the number of events that the fastest are given.
+/// Returns a load that takes the contender about the given time. The slowest contenders are given a
+/// thousandth of the number of events that the fastest contenders are given.
 fn fitting(case: &Case, contender: &Contender<Flood>, long: Duration) -> Flood {
     let mut events = FEWEST;
     // The first rounds are short, and mainly measure the start-up of the threads.

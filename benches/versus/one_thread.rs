@@ -1,6 +1,7 @@
-//! A single thread publishes each event, and then receives it from every watcher without waiting.
+//! Measures a single thread that publishes each event and then receives it from every watcher
+//! without waiting.
 //!
-//! A bus with a dispatcher is not among the contenders, because the event may not be in the queues
+//! A bus with a dispatcher is not among the contenders, because an event may not be in the queues
 //! yet when the publish call returns.
 
 use std::time::Instant;
@@ -20,7 +21,7 @@ pub(crate) fn contenders() -> Vec<Contender<Flood>> {
     ]
 }
 
-/// Publishes each event with `send`, and then receives it from each of the readers with `receive`.
+/// Publishes each event with `send` and then receives it from each of the readers with `receive`.
 fn round<R>(
     load: &Flood,
     mut readers: Vec<R>,

@@ -34,8 +34,8 @@ pub(crate) struct Figures {
     delivered: u64,
     lost: u64,
     cpu: Duration,
-    /// The part of `cpu` that the publishing threads used. `None` if the publishers do not have
-    /// threads of their own.
+    /// The part of `cpu` that the publishing threads used. `None` if the publishers do not run on
+    /// their own threads.
     publishing: Option<Duration>,
 }
 

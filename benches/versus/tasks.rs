@@ -26,7 +26,7 @@ fn runtime() -> Runtime {
 }
 
 /// Runs the publisher and the readers as tasks, and measures the time from the first event to the
-/// last.
+/// last event.
 fn round<R, P>(load: &Flood, readers: Vec<R>, publish: P) -> Arrived<Check>
 where
     R: Future<Output = Check> + Send + 'static,

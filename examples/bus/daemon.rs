@@ -5,12 +5,12 @@
 //! cargo run --release -p bus-examples --bin daemon
 //! ```
 //!
-//! The journal must not miss a tick that the bus accepted, so the bus waits for it (`Wait`). The
-//! view shows only the newest tick. Its queue holds one tick, the bus drops older ticks
-//! (`DropOldest`), and the view receives the number of ticks it missed. The bus has a dispatcher,
-//! because publishing on an inline bus may wait for a lock, and the thread that reads from the
-//! socket must not wait. In this example, a thread of the same program sends the datagrams for half
-//! a second.
+//! The journal must not miss a tick that the bus accepted, so the bus waits for the journal
+//! (`Wait`). The view shows only the newest tick. The view's queue holds one tick, the bus drops
+//! older ticks (`DropOldest`), and the view receives the number of ticks that it missed. The bus
+//! has a dispatcher, because publishing on an inline bus may wait for a lock, and the thread that
+//! reads from the socket must not wait. In this example, a thread of the same program sends the
+//! datagrams for half a second.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -49,7 +49,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         bus.watch_builder().name("view").queue_capacity(1).overflow(OverflowPolicy::DropOldest).watch()?;
     let journal = thread::spawn(move || {
         let mut written = 0;
-        // Each wake-up takes all ticks in the queue, as if to write them to disk in one operation.
+        // On each wake-up, the journal takes all ticks in the queue, as if to write the ticks to
+        // disk in one operation.
         while let Ok(batch) = journal.recv_batch() {
             assert_eq!(batch.lagged, 0, "the bus waits for the journal");
             written += batch.len() as u64;
@@ -87,14 +88,14 @@ fn main() -> Result<(), Box<dyn Error>> {
          journal: {written} written; view: {shown} shown, {missed} missed, the newest is {newest}\n\
          {report:#}\n"
     );
-    // It is not an error if the reader of the output stops early, as in `| head -1`.
+    // It is not an error if the program that reads the output stops early, as in `| head -1`.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-/// Sends numbered ticks in bursts for the duration `RUN`, and returns how many ticks it sent.
+/// Sends numbered ticks in bursts for the duration of `RUN`, and returns the number of ticks sent.
 fn send_ticks(to: SocketAddr) -> io::Result<u64> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let end = Instant::now() + RUN;

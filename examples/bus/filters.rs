@@ -6,8 +6,8 @@
 //! cargo run -p bus-examples --bin filters
 //! ```
 //!
-//! The bus is inline, because jobs change rarely. It does not need a thread, and each change is in
-//! every watcher's queue when `change` returns.
+//! The bus is inline, because jobs change rarely. An inline bus does not need a thread, and each
+//! change is in every watcher's queue when `change` returns.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -33,7 +33,7 @@ enum State {
     Done,
 }
 
-/// The last event of each job.
+/// The latest event about each job.
 type Board = BTreeMap<u32, Job>;
 
 struct Jobs {
@@ -52,8 +52,8 @@ impl Jobs {
     }
 
     /// Registers a watcher that begins with the jobs on the board. The lock is held while the board
-    /// is read and the watcher is registered, so the watcher neither misses a change nor receives
-    /// one twice.
+    /// is read and the watcher is registered, so the watcher neither misses a change nor receives a
+    /// change twice.
     fn follow(&self, name: &str) -> Result<Watcher<Job>, WatchError> {
         let board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
         self.bus.watch_builder().name(name).prefix(board.values().cloned()).watch()
@@ -74,8 +74,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let jobs = Jobs { bus: Broadcaster::new_inline(), board: Mutex::default() };
     let builder = || jobs.bus.watch_builder();
 
-    // A filter runs in each publish call, so it must be fast. A rejected event does not take up
-    // space in the queue, does not wake a thread, and does not count as lost.
+    // A filter runs in each publish call, so the filter must be fast. A rejected event does not
+    // take up space in the queue, does not wake a thread, and does not count as lost.
     let failures = builder().name("failures").filter(|job| job.state == State::Failed).watch()?;
     // A handler runs on its own thread, which is named after the watcher.
     let done = Arc::new(AtomicU64::new(0));
@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bob = builder().name("bob").filter(|job| job.user == "bob" && job.state == State::Done).spawn(
         move |delivery| {
             if let Delivery::Event(_) = delivery {
-                // Relaxed: a sum. The shutdown below waits for this thread.
+                // Relaxed: this is only a sum, and the shutdown below waits for this thread.
                 count.fetch_add(1, Ordering::Relaxed);
             }
         },
@@ -108,7 +108,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let picture: Board = late.events().map(|job| (job.number, job)).collect();
     assert_eq!(picture, *jobs.board.lock().unwrap_or_else(PoisonError::into_inner));
     writeln!(text, "the late watcher knows all {} jobs", picture.len())?;
-    // It is not an error if the reader of the output stops early, as in `| head -1`.
+    // It is not an error if the program that reads the output stops early, as in `| head -1`.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

@@ -1,5 +1,5 @@
 //! An agent that loses its stop signal, the model that finds the bug, and the fix. One worker adds
-//! up the jobs that threads submit. The bus has a dispatcher, so submitting takes no lock.
+//! up the jobs that threads submit. The bus has a dispatcher, so submitting a job takes no lock.
 //!
 //! `cargo run -p bus-examples --bin model_checking` runs the agent. In a crate with the two files
 //! of `docs/model-checking.md`, `cargo test` never sees the bug, and `cargo models` finds it.
@@ -27,7 +27,7 @@ struct Agent {
 impl Agent {
     fn start(options: BusOptions) -> Result<Self, Box<dyn Error>> {
         let bus = Broadcaster::with_options(options)?;
-        // `Wait`: a job that was accepted is done.
+        // With `Wait`, a job that was accepted is done.
         let mut watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch()?;
         let worker = thread::spawn(move || {
             let mut sum = 0;
@@ -39,7 +39,7 @@ impl Agent {
         Ok(Self { bus, worker })
     }
 
-    /// Submits a job, and returns whether it was accepted. The worker does every accepted job.
+    /// Submits a job and returns whether the job was accepted. The worker does every accepted job.
     fn submit(&self, job: u64) -> bool {
         self.bus.publisher().try_publish(Order::Job(job)).is_ok()
     }
@@ -50,7 +50,7 @@ impl Agent {
         self.worker.join().expect("the worker does not panic")
     }
 
-    /// Stops the worker after the accepted jobs, and returns their sum.
+    /// Stops the worker after the accepted jobs and returns the sum of the jobs.
     fn stop(self) -> u64 {
         // The fix: closing the bus is not an event and needs no space. The worker reads the
         // accepted jobs, and then its `recv` returns an error.
@@ -79,7 +79,7 @@ mod models {
     use super::{Agent, BusOptions, Order, thread};
     use eventcast::testing::{Exploration, begin, rest};
 
-    /// An agent with queues of capacity one. One event fills them, so the models are short.
+    /// Starts an agent whose queues each hold one event, which keeps the models short.
     fn small_agent() -> Agent {
         Agent::start(BusOptions::default().incoming_capacity(1).queue_capacity(1)).expect("they are in range")
     }

@@ -1,5 +1,5 @@
-//! How large must a queue be? Shows the calculation, and the three statistics that verify it:
-//! `high_water`, `dropped` and `lag`.
+//! How large must a queue be? This example shows the calculation and the three statistics that
+//! verify the result, which are `high_water`, `dropped` and `lag`.
 //!
 //! ```sh
 //! cargo run -p bus-examples --bin sizing
@@ -7,13 +7,13 @@
 //!
 //! The load is a burst of 300 events every 100 ms, and the handler takes 200 µs per event.
 //!
-//! 1. Can the handler keep up at all? It is busy for 300 * 200 µs = 60 ms of every 100 ms, which is
-//!    60 %. Above 100 %, no queue is large enough.
+//! 1. Can the handler keep up at all? The handler is busy for 300 * 200 µs = 60 ms of every 100 ms,
+//!    which is 60 %. Above 100 %, no queue is large enough.
 //! 2. The events in a burst are published together, so the queue must hold a whole burst of 300
 //!    events.
 //! 3. Does the handler pause? During a pause of 100 ms, another burst is published, and its events
-//!    wait behind the first burst. This makes 600 events, which is the capacity you need unless the
-//!    loss is acceptable.
+//!    are queued after the first burst. The two bursts make 600 events, which is the capacity you
+//!    need unless the loss is acceptable.
 //!
 //! A larger queue uses memory only while it is filled. Once the capacity is large enough to avoid
 //! losses, more capacity does not change the latency. The `eventcast size` command makes the same
@@ -47,37 +47,38 @@ fn main() -> Result<(), Box<dyn Error>> {
         writeln!(
             text,
             "{queue_capacity:<7}{offered:<9}{delivered:<11}{:<9}{high_water}",
-            // This is the only reason that depends on the capacity. `stopped` and `abandoned`
+            // `incoming` is the only reason that depends on the capacity. `stopped` and `abandoned`
             // depend on how the watcher ends.
             dropped.incoming
         )?;
         marks.push((dropped.incoming, *high_water));
     }
     // A queue that has lost events was full, so its high-water mark equals its capacity and
-    // provides no further information. Each burst lost 200 events, and the pause lost another 100.
+    // provides no further information. Each burst lost 200 events, and the pause lost another 100
+    // events.
     let missed = BURST - 100;
     assert_eq!(marks[0], (BURSTS * missed + 100, 100));
-    // Large enough for a burst, but too small for the pause.
+    // This queue is large enough for a burst, but too small for the pause.
     assert_eq!(marks[1], (BURST, 300));
-    // Large enough. The high-water mark shows the required capacity only if the queue has not lost
-    // any events.
+    // These queues are large enough. The high-water mark shows the required capacity only if the
+    // queue has not lost any events.
     assert_eq!(marks[2..], [(0, 600), (0, 600)]);
     writeln!(text, "the queue must hold {} events", marks[3].1)?;
-    // It is not an error if the reader of the output stops early, as in `| head -1`.
+    // It is not an error if the program that reads the output stops early, as in `| head -1`.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-/// Simulates the load with a queue of this capacity.
+/// Simulates the load with a queue of the given capacity.
 fn play(queue_capacity: usize) -> Result<WatcherStats, Box<dyn Error>> {
     let bus = Broadcaster::new_inline();
     let mut watcher = bus.watch_builder().name("handler").queue_capacity(queue_capacity).watch()?;
     for burst in 1..=BURSTS {
         bus.publisher().publish_batch(vec![burst; BURST as usize])?;
         if burst == PAUSE {
-            // The lag reveals a slow watcher before it loses events.
+            // The lag reveals a slow watcher before the watcher loses events.
             assert!(watcher.stats().lag > 0);
             continue;
         }

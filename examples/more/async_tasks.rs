@@ -5,9 +5,9 @@
 //! cargo run --release -p more-examples --bin async_tasks
 //! ```
 //!
-//! The library is not tied to a runtime: its futures wake the task that polls them, and its threads
-//! block. All readers use the `Wait` policy, so the slowest reader sets the publishers' pace. The
-//! bus has a dispatcher, because that is faster for streams than an inline bus.
+//! The library is not tied to a runtime, because its futures wake the task that polls them, and its
+//! threads block. All readers use the `Wait` policy, so the slowest reader sets the publishers'
+//! pace. The bus has a dispatcher, because such a bus is faster for streams than an inline bus.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -20,12 +20,12 @@ use futures::StreamExt;
 use tokio::sync::watch;
 use tokio::task::{consume_budget, spawn_blocking};
 
-/// How long the bus may take at the end to offer the events it has accepted.
+/// How long the bus may take during the shutdown to offer the events that it has accepted.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// Publishes from a thread, which may block. Returns how many events were accepted.
+/// Publishes from a thread, which may block. Returns the number of accepted events.
 fn publish_on_a_thread(publisher: &Publisher<u64>, stop: &watch::Receiver<bool>) -> u64 {
-    // The thread does not check `stop` while it waits for capacity, but the readers soon free some.
+    // The thread does not check `stop` while it waits, but the readers soon free some capacity.
     let mut number = 0;
     while !*stop.borrow() && publisher.publish(number).is_ok() {
         number += 1;
@@ -48,7 +48,7 @@ async fn publish_as_a_task(publisher: Publisher<u64>, mut stop: watch::Receiver<
     unreachable!("the numbers end after the program");
 }
 
-/// Prints the text. It is not an error if the reader stops early, as in `| head -1`.
+/// Prints the text. It is not an error if the output's reader stops early, as in `| head -1`.
 fn show(text: &str) -> io::Result<()> {
     let shown = io::stdout().write_all(text.as_bytes());
     shown.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let options = BusOptions::default().queue_capacity(256).overflow(OverflowPolicy::Wait);
     let bus = Broadcaster::<u64>::with_options(options)?;
 
-    // A task that reads the watcher as a stream.
+    // This task reads the watcher as a stream.
     let mut stream = bus.watch_builder().name("stream").watch()?;
     let stream = tokio::spawn(async move {
         let mut events = 0_u64;
@@ -75,7 +75,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         events
     });
-    // A thread that takes everything in the queue as one batch.
+    // This thread takes everything in the queue as one batch.
     let mut batches = bus.watch_builder().name("batches").watch()?;
     let batches = spawn_blocking(move || {
         let mut events = 0;
@@ -84,11 +84,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         events
     });
-    // A handler that a task awaits. The bus waits for it during the shutdown.
+    // This handler is awaited by a task. The bus waits for the handler during the shutdown.
     let handled = Arc::new(AtomicU64::new(0));
     let count = handled.clone();
     let runner = bus.watch_builder().name("handler").runner(move |delivery| {
-        // Relaxed: a sum that is read only after this task has ended.
+        // Relaxed: the sum is read only after this task has ended.
         count.fetch_add(u64::from(matches!(delivery, Delivery::Event(_))), Ordering::Relaxed);
     })?;
     let runner = tokio::spawn(runner);
@@ -103,8 +103,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         done = tokio::signal::ctrl_c() => done.map(|()| "Ctrl-C")?,
         done = publish_for_a_second() => done.map(|()| "the clock")?,
     };
-    // From front to back: the publishers stop, the bus offers the events it has accepted, and the
-    // readers read to the end.
+    // The shutdown proceeds from front to back. The publishers stop, the bus offers the events that
+    // it has accepted, and the readers read to the end.
     stop.send_replace(true);
     let published = thread.await? + task.await?;
     let report = bus.shutdown_async(DRAIN).await;

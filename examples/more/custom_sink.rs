@@ -1,5 +1,5 @@
-//! A custom sink built on an asynchronous client. Its errors determine what the recording does
-//! next, and `group` could identify tenants. The broadcaster has a dispatcher, to absorb bursts.
+//! A custom sink built on an asynchronous client. The sink's errors determine the recording's next
+//! step, and `group` could identify tenants. The broadcaster has a dispatcher to absorb bursts.
 //!
 //! ```sh
 //! cargo run -p more-examples --bin custom_sink
@@ -53,7 +53,7 @@ impl Client {
     }
 }
 
-/// The sink. It is a separate type because the client usually comes from another crate.
+/// The sink, which is a separate type because the client usually belongs to another crate.
 struct StoreSink(Arc<Client>);
 
 impl StoreSink {
@@ -76,7 +76,7 @@ impl AsyncEventSink for StoreSink {
         self.send(event, true).await
     }
 
-    /// Replaces the whole event when it repeats. The store must not create an event here.
+    /// Replaces the whole event when the event repeats. The store must not create an event here.
     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.send(event, false).await
     }
@@ -102,7 +102,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     happened.insert(4, (Warning, "Smart", "0".repeat(2000)));
     for (type_, reason, message) in happened {
         recorder.event(&disk, type_, reason, message);
-        // Flush, so that each request encounters the failure that the script provides for it.
+        // Flush so that each request encounters the failure that the script specifies for it.
         events.flush_async(Duration::from_secs(30)).await?;
     }
     // Await the shutdown. Blocking the thread could stop the runtime that the sink needs.
@@ -112,7 +112,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let row = |e: &Event| format!("{} x {} {}: {}\n", e.count, e.involved_object, e.reason, e.message);
     let stored = client.requests.lock().unwrap_or_else(PoisonError::into_inner);
     let text = stored.1.values().map(row).collect::<String>() + &format!("{stats:#}\n");
-    // It is not an error if the reader of the output stops early, as in `| head -1`.
+    // It is not an error if the program that reads the output stops early, as in `| head -1`.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

@@ -5,8 +5,8 @@
 //! cargo run -p more-examples --bin hello
 //! ```
 //!
-//! `EventBroadcaster::new_inline()` needs one thread less than `new()?`. It is suitable for a
-//! program that records a few events an hour.
+//! `EventBroadcaster::new_inline()` needs one thread fewer than `new()?`. An inline broadcaster is
+//! suitable for a program that records a few events an hour.
 
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
@@ -29,13 +29,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         recorder.event(&disk, Warning, "AlmostFull", format_args!("{percent} % are used"));
     }
 
-    // The log and the store have their own threads. The shutdown waits until both are done.
+    // The log and the store have their own threads. The shutdown waits until both threads are done.
     let report = events.shutdown_timeout(Duration::from_secs(5));
     assert_eq!(store.len(), 3, "the repeat is a count");
     let table = EventTable::new(SystemTime::now()).rows(&store.events());
     let text = format!("{report:#}\n{table}");
-    // If the reader stops early, as in `| head -1`, `println!` would panic. It is not an error
-    // here.
+    // If the program that reads the output stops early, as in `| head -1`, `println!` would panic.
+    // Stopping early is not an error here.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

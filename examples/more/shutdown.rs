@@ -1,5 +1,5 @@
-//! How a program shuts down without losing events, and what the report contains if the deadline
-//! passes.
+//! Shows how a program shuts down without losing events, and what the report contains if the
+//! deadline passes.
 //!
 //! ```sh
 //! cargo run -p more-examples --bin shutdown
@@ -21,10 +21,10 @@ use eventcast::{
     Broadcaster, Event, EventBroadcaster, EventSink, ObjectReference, OverflowPolicy, SinkError,
 };
 
-/// Longer than any step in this program takes.
+/// A timeout that is longer than any step in this program takes.
 const ENOUGH: Duration = Duration::from_secs(30);
-/// Too short for a reader that never reads. The last tenth, at most 50 ms, is reserved for
-/// abandoning what remains. A busy machine may need that much.
+/// A timeout that is too short for a reader that never reads. The last tenth, at most 50 ms, is
+/// reserved for abandoning what remains. A busy machine may need all of the reserved time.
 const SHORT: Duration = Duration::from_millis(500);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     in_order(&mut text)?;
     by_deadline(&mut text)?;
     with_a_store_that_is_away(&mut text)?;
-    // It is not an error if the reader of the output stops early, as in `| head -1`.
+    // It is not an error if the program that reads the output stops early, as in `| head -1`.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
@@ -43,9 +43,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// which the shutdown also waits.
 fn in_order(out: &mut String) -> Result<(), Box<dyn Error>> {
     let bus = Broadcaster::new()?;
-    // A handler runs on a thread of the bus, so the shutdown waits for it.
+    // A handler runs on a thread of the bus, so the shutdown waits for the handler.
     let handler = bus.watch_builder().name("handler").spawn(|_| thread::sleep(Duration::from_millis(1)))?;
-    // Your thread reads a watcher, and the shutdown waits until all events are offered to it.
+    // Your thread reads a watcher. The shutdown waits until all events are offered to the watcher.
     let mut reader = bus.watch_builder().name("reader").watch()?;
 
     let publisher = bus.publisher();
@@ -58,14 +58,15 @@ fn in_order(out: &mut String) -> Result<(), Box<dyn Error>> {
     assert_eq!(reader.events().sum::<u32>(), 5050);
     assert_eq!((reader.stats().delivered, reader.stats().queued), (100, 0));
 
-    // From now on, publishing an event returns it. A thread that receives `Closed` can end.
+    // From now on, a publish call returns its event. A thread that receives `Closed` can end.
     assert_eq!(publisher.publish(101), Err(PublishError::Closed(101)));
     // Every later shutdown returns the same report, so any thread can obtain it.
     assert_eq!(bus.shutdown(), report);
     Ok(())
 }
 
-/// One reader never reads, and the bus must wait for it. Without a deadline the program would hang.
+/// One reader never reads, and the bus must wait for that reader. Without a deadline, the program
+/// would hang.
 fn by_deadline(out: &mut String) -> Result<(), Box<dyn Error>> {
     let bus = Broadcaster::new()?;
     let mut stuck =

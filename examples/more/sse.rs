@@ -1,6 +1,6 @@
 //! A web service that sends messages to all its clients as server-sent events. A client that
-//! reconnects sends the id of the last message it saw. It receives the later messages, and the
-//! number of any that the bus has discarded. Here the program is its own client, so it terminates.
+//! reconnects sends the id of the last message it saw. It then receives the later messages, and the
+//! number of any that the bus has discarded. Here, the program is its own client, so it terminates.
 //!
 //! ```sh
 //! cargo run -p more-examples --bin sse
@@ -8,7 +8,7 @@
 //!
 //! Each client has a watcher, whose queue is read by the task that writes to the connection, so a
 //! client does not need a thread. A slow client is evicted, and reconnects with the id of its last
-//! message. The bus keeps recent messages. Its dispatcher wakes the clients, so no request has to.
+//! message. The bus keeps recent messages. The dispatcher, not a request, wakes the clients.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -43,8 +43,8 @@ impl Service {
         Ok(Self { bus: Broadcaster::with_options(options)?, run })
     }
 
-    /// Returns where a client with this id starts. An id consists of a message's run and position.
-    /// With an id from an earlier run or an invalid id, a client receives all retained messages.
+    /// Returns where a client with the given id starts. An id is a message's run and position. With
+    /// an id from an earlier run or an invalid id, a client receives all retained messages.
     fn start(&self, id: &str) -> Start {
         let position = id.split_once('/').filter(|(run, _)| run.parse() == Ok(self.run));
         position.and_then(|(_, position)| position.parse().ok()).map_or(Start::Oldest, Start::After)
@@ -89,11 +89,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let id = |position| format!("{}/{position}", service.run);
     let (before, last) = receive(address, &id(0), 2).await?;
     assert_eq!(last, id(2));
-    // The client disconnected after two of three messages. Two more follow before it returns.
+    // The client disconnected after two of three messages. Two messages follow before it returns.
     say("four").await.and(say("five").await).map_err(|status| status.to_string())?;
     let (after, _) = receive(address, &last, 3).await?;
     assert_eq!([&before[..], &after].concat(), ["one", "two", "three", "four", "five"]);
-    // A client that returns after the bus has discarded messages learns how many it missed.
+    // A client that returns after messages have been discarded learns how many messages it missed.
     let (late, _) = receive(address, &id(0), 4).await?;
     assert_eq!(late, ["2 missing", "three", "four", "five"]);
     // The bus ends first, which ends all clients' streams and leaves the server idle.
@@ -105,7 +105,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Connects as a client that has seen this id. Returns the next messages and the last id.
+/// Connects as a client that has seen the given id. Returns the next messages and the last id.
 async fn receive(address: SocketAddr, seen: &str, count: usize) -> io::Result<(Vec<String>, String)> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET /events HTTP/1.1\r\nHost: {address}\r\nLast-Event-ID: {seen}\r\n\r\n");

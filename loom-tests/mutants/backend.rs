@@ -1,14 +1,15 @@
-//! The sets of tests that can catch a mutant: the models, or the stress test in another build of
-//! the same copy.
+//! The sets of tests that can catch a mutant. A set consists of the models, or of the stress test
+//! in a separate build of the same copy of the source tree.
 
-/// A set of tests, with the information needed to build them in the copy and to run one of them.
+/// A set of tests, with the information needed to build the tests in the copy of the source tree
+/// and to run one of the tests.
 pub(crate) struct Backend {
     pub(crate) name: &'static str,
     /// The `cargo test` arguments that select the tests.
     pub(crate) chosen: &'static [&'static str],
     /// The prefix of the test names. Other tests in the same program are not run.
     pub(crate) tests: &'static str,
-    /// The argument of `--cfg`.
+    /// The argument of the `--cfg` option.
     pub(crate) cfg: Option<&'static str>,
     /// The subfolder of the workspace's target folder that is used for this backend's build.
     pub(crate) target: &'static str,
@@ -18,7 +19,7 @@ pub(crate) struct Backend {
     pub(crate) limit_variable: &'static str,
     /// The limit if `--limit` is not given.
     pub(crate) limit: usize,
-    /// The environment variables that are set for a test, in addition to the limit.
+    /// The environment variables that are set for a test, in addition to the limit's variable.
     pub(crate) environment: &'static [(&'static str, &'static str)],
 }
 
@@ -48,7 +49,7 @@ pub(crate) const BACKENDS: &[Backend] = &[
 ];
 
 impl Backend {
-    /// Returns whether this file is part of the build.
+    /// Returns whether the given file is part of this backend's build.
     pub(crate) fn builds(&self, file: &str) -> bool {
         self.without.is_none_or(|begin| !file.starts_with(begin))
     }

@@ -1,12 +1,13 @@
-//! Mutants that the rules cannot generate. Each replaces one line of the library with other code.
+//! Mutants that the rules cannot generate. Each mutant replaces one line of the library with
+//! different code.
 
-/// A mutant that is written by hand.
+/// A hand-written mutant.
 pub(crate) struct Replacement {
     pub(crate) file: &'static str,
     /// The function that contains the line, as `Type::function`.
     pub(crate) place: &'static str,
     pub(crate) code: &'static str,
-    /// The description of the fault in the table.
+    /// The description of the fault, as shown in the table.
     pub(crate) change: &'static str,
     /// The code that replaces the line. `$ON` is a condition that is true if the mutant is active,
     /// and `$CODE` is the original line.

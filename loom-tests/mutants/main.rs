@@ -1,23 +1,23 @@
-//! Mutation testing for the bus: breaks the code in one place at a time, and checks whether a model
-//! detects the fault.
+//! Mutation testing for the bus. The program breaks the code in one place at a time and checks
+//! whether a model detects the fault.
 //!
-//! `cargo loom-mutants` builds its mutants in a copy of the tree under `target/mutants`
-//! (`tree.rs`):
+//! `cargo loom-mutants` builds the following mutants in a copy of the source tree under
+//! `target/mutants` (`tree.rs`):
 //!
 //! - Each memory ordering, replaced by each weaker ordering (`scan.rs`).
 //! - Each fence and each wake-up, removed if the code allows it (`scan.rs`).
 //! - Hand-written mutants (`by_hand.rs`).
 //!
-//! All mutants are compiled into one build, and an environment variable selects one of them. Each
-//! model runs in its own process (`run.rs`), so a mutant that terminates the process is reported
-//! under its name like any other. The results are written to `loom-tests/MUTANTS.md` (`table.rs`).
-//! `--with stress` runs the stress test instead of the models (`backend.rs`), and fills a separate
-//! column.
+//! All mutants are compiled into one build, and an environment variable selects the active mutant.
+//! Each model runs in its own process (`run.rs`), so a mutant that terminates the process is
+//! reported under its name like any other. The results are written to `loom-tests/MUTANTS.md`
+//! (`table.rs`). `--with stress` runs the stress test instead of the models (`backend.rs`), and
+//! fills a separate column of the table.
 //!
 //! The results so far are kept in `target/mutants/results-loom` and
 //! `target/mutants/results-stress`, so that an interrupted run resumes where it stopped. If the
-//! sources or the tests have changed, a run starts over. For each mutant it begins with the model
-//! that caught the mutant last time.
+//! sources or the tests have changed, the next run starts over. For each mutant, a run begins with
+//! the model that caught the mutant last time.
 
 mod backend;
 mod by_hand;
@@ -121,8 +121,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns `false` if there is no explanation for a surviving mutant, or if `--check` is given and
-/// the table is out of date.
+/// Returns `false` if a surviving mutant has no explanation, or if `--check` is given and the table
+/// is out of date.
 fn mutate(options: &Options) -> Result<bool, String> {
     let tree = Tree::find()?;
     let mutants = tree.mutants()?;
@@ -228,8 +228,9 @@ fn conclude(
     Ok(good)
 }
 
-/// Returns the row with the result in the backend's column. Without a result, the old entry is
-/// kept, except that the stress column marks mutants in files that the stress test does not build.
+/// Returns the row with the result in the backend's column. If there is no result, the old entry is
+/// kept, except that the stress column marks mutants in files that are not part of the stress
+/// test's build.
 fn renewed(mut row: Row, with: &Backend, mutant: &Mutant, found: Option<&Found>) -> Row {
     let caught = |model, how| format!("`{model}` ({how})");
     if with.name == "stress" {

@@ -1,5 +1,5 @@
 //! Runs each test in its own process, with a limit on the number of executions. Unlike a time
-//! limit, this does not depend on how busy the machine is.
+//! limit, a limit on executions does not depend on how busy the machine is.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -41,10 +41,10 @@ enum Outcome {
     Failed(&'static str),
 }
 
-/// The number of executions within which most of the mutants that can be caught are caught.
+/// Most mutants that can be caught are caught within this number of executions.
 const FEW: usize = 1000;
-/// The limit on a test's CPU time, in seconds. It is needed because a mutant may loop without a
-/// step that loom can observe.
+/// The limit on a test's CPU time, in seconds. The limit is needed because a mutant may loop
+/// without executing a step that loom can observe.
 const PATIENCE: u32 = 120;
 
 pub(crate) struct Runner {
@@ -62,8 +62,8 @@ impl Runner {
         &self.models
     }
 
-    /// Checks that every model passes without a mutant. Otherwise its failure with a mutant would
-    /// prove nothing.
+    /// Checks that every model passes without a mutant. If a model failed without a mutant, its
+    /// failure with a mutant would not prove anything.
     pub(crate) fn must_pass(&self, jobs: usize) -> Result<(), String> {
         let next = AtomicUsize::new(0);
         let look = || {
@@ -81,8 +81,8 @@ impl Runner {
         })
     }
 
-    /// Searches for a model that catches the mutant. Runs the model that caught the mutant last
-    /// time first, then all models for a few executions, and then all models up to their limits.
+    /// Searches for a model that catches the mutant. First runs the model that caught the mutant
+    /// last time, then all models for a few executions, and finally all models up to the limit.
     pub(crate) fn catch(&self, mutant: &Mutant, last: Option<&str>) -> Found {
         let mut through = BTreeSet::new();
         let is_last = |model: &&Model| last == Some(&model.name);
@@ -126,7 +126,8 @@ impl Runner {
     }
 }
 
-/// Returns the name of the first failure, because later failures may only be consequences of it.
+/// Returns the name of the first failure, because later failures may only be consequences of the
+/// first failure.
 fn failure(text: &str) -> &'static str {
     let signs = [
         ("deadlock", "a deadlock"),
@@ -136,7 +137,7 @@ fn failure(text: &str) -> &'static str {
         ("panicked at", "an assertion"),
     ];
     // The stress test reports a hang with its own message. A hang counts only if it is the first
-    // failure, because a failed assertion may cause one.
+    // failure, because a failed assertion may cause a hang.
     if text.split("panicked at").nth(1).is_some_and(|first| first.contains(" hangs")) {
         return "a hang";
     }

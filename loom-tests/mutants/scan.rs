@@ -1,5 +1,5 @@
 //! Finds the places in a source file that can be mutated, and rewrites the file so that each change
-//! can be switched on. Works on the text of the file.
+//! can be switched on. The search operates on the file's text.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(crate) struct Mutant {
     pub(crate) place: String,
     /// The line, without surrounding whitespace.
     pub(crate) code: String,
-    /// The description of the change in the table.
+    /// The description of the change, as shown in the table.
     pub(crate) change: String,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Mutant {
     }
 }
 
-/// Returns the weaker orderings that can replace this one.
+/// Returns the weaker orderings that can replace the given ordering.
 fn weaker(ordering: &str) -> &'static [&'static str] {
     match ordering {
         "SeqCst" => &["AcqRel"],
@@ -41,8 +41,8 @@ fn weaker(ordering: &str) -> &'static [&'static str] {
     }
 }
 
-/// Returns the mutants of one file, numbered from `first`, and the text of the file with all of
-/// these mutants.
+/// Returns one file's mutants, numbered from `first`, and the file's text with all of these mutants
+/// added.
 pub(crate) fn scan(file: &str, text: &str, first: usize) -> (Vec<Mutant>, String) {
     let mut found: Vec<Mutant> = Vec::new();
     let mut output = String::new();
@@ -84,7 +84,7 @@ pub(crate) fn scan(file: &str, text: &str, first: usize) -> (Vec<Mutant>, String
     (found, output)
 }
 
-/// If the line is a fence or a wake-up, returns the name of what a mutant leaves out. Returns
+/// If the line is a fence or a wake-up, returns the name of the part that a mutant omits. Returns
 /// `None` for other lines.
 fn left_out(code: &str) -> Option<&'static str> {
     if ["full_fence();", "fence(Ordering::Acquire);", "fence(Ordering::Release);"].contains(&code) {
@@ -97,7 +97,8 @@ fn left_out(code: &str) -> Option<&'static str> {
     (wakes && is_call).then_some("the wake-up")
 }
 
-/// Returns the line, with any hand-written mutants for it added. `code` is the original line.
+/// Returns the line, with any hand-written mutants for that line added. `code` is the original
+/// line.
 fn replaced(
     file: &str,
     place: &str,
@@ -133,8 +134,8 @@ fn weakened(line: &str, add: &mut impl FnMut(String) -> usize) -> String {
     output
 }
 
-/// Returns the name of the type if the line begins an `impl` block, and an empty name if it begins
-/// a free function. Returns `None` for other lines.
+/// Returns the name of the type if the line begins an `impl` block, and an empty name if the line
+/// begins a free function. Returns `None` for other lines.
 fn type_of(line: &str) -> Option<String> {
     if line.starts_with("fn ") || line.starts_with("pub") && line.contains(" fn ") {
         // A free function.

@@ -11,7 +11,8 @@ use crate::scan::Mutant;
 /// The models' verdict on a mutant.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
-    /// The mutant was caught. Contains the model that caught it, and how.
+    /// The mutant was caught. Contains the name of the model that caught the mutant, and the kind
+    /// of failure.
     Caught(String),
     /// The mutant survived. Contains the explanation, which is empty if the table has none yet.
     Survived(String),
@@ -21,7 +22,8 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) models: Option<Verdict>,
-    /// The text of the cell. Empty if the mutant has not been run with the stress test.
+    /// The text of the stress test's cell. Empty if the mutant has not been run with the stress
+    /// test.
     pub(crate) stress: String,
 }
 
@@ -84,8 +86,8 @@ impl Table {
         matches!(self.verdict(key), Some(Verdict::Survived(why)) if !why.is_empty())
     }
 
-    /// Returns the model that caught the mutant last time. Returns `None` if no model caught it, or
-    /// if it is not in the table.
+    /// Returns the model that caught the mutant last time. Returns `None` if no model caught the
+    /// mutant, or if the mutant is not in the table.
     pub(crate) fn catcher(&self, key: &str) -> Option<&str> {
         match self.verdict(key)? {
             Verdict::Caught(by) => by.split('`').nth(1),
@@ -94,7 +96,7 @@ impl Table {
     }
 }
 
-/// Writes the table. The text before the table in the existing file is kept.
+/// Writes the table. The text that precedes the table in the existing file is kept.
 pub(crate) fn write(path: &Path, rows: &[(&Mutant, Row)]) -> Result<(), String> {
     let old = fs::read_to_string(path).unwrap_or_default();
     let text = written(&old, rows.iter().map(|(mutant, row)| (mutant.key(), row)));

@@ -18,7 +18,8 @@ const FOLDERS: [&str; 2] = ["src/bus", "src/sync"];
 /// The environment variable that [`SWITCH`] reads.
 const SWITCHED_BY: &str = "EVENTCAST_MUTANT";
 
-/// The code that is added to the copy of `src/sync.rs`. It determines which mutant is active.
+/// The code that is added to the copy of `src/sync.rs`. This code determines which mutant is
+/// active.
 const SWITCH: &str = "
 pub(crate) fn is_mutant(number: usize) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
@@ -52,7 +53,7 @@ impl Tree {
         Ok(self.scanned()?.into_iter().flat_map(|(_, mutants, _)| mutants).collect())
     }
 
-    /// Returns each file's name, its mutants and its new text.
+    /// Returns the name, the mutants and the new text of each file.
     fn scanned(&self) -> Result<Vec<(String, Vec<Mutant>, String)>, String> {
         let mut files = Vec::new();
         for folder in FOLDERS {
@@ -139,7 +140,8 @@ impl Tree {
         });
         let programs: Vec<PathBuf> = programs.collect();
         for program in &programs {
-            // Cargo may mistake a program built from the real tree for one built from the copy.
+            // Cargo may mistake a program built from the real tree for a program built from the
+            // copy.
             let code = fs::read(program).map_err(|error| format!("{}: {error}", program.display()))?;
             if !code.windows(SWITCHED_BY.len()).any(|bytes| bytes == SWITCHED_BY.as_bytes()) {
                 return Err(format!("cannot use {}: it has no mutants, remove it", program.display()));
@@ -152,8 +154,8 @@ impl Tree {
         Ok(models)
     }
 
-    /// Reads this backend's existing results for these mutants. Results for other versions of the
-    /// sources or tests are ignored.
+    /// Reads the backend's existing results for the given mutants. Results for other versions of
+    /// the sources or tests are ignored.
     pub(crate) fn results(&self, mutants: &[Mutant], backend: &Backend) -> Result<Results, String> {
         let mut hasher = DefaultHasher::new();
         for mutant in mutants {
@@ -233,7 +235,7 @@ impl Results {
 
 type Edit<'e> = dyn FnMut(&Path, &[u8]) -> Result<Option<Vec<u8>>, String> + 'e;
 
-/// Copies a folder. `edit` returns a file's new text, or `None` if the file is not to be copied.
+/// Copies a folder. `edit` returns a file's new text, or `None` if the file must not be copied.
 fn copy_folder(
     from: &Path,
     to: &Path,
@@ -260,7 +262,7 @@ fn copy_folder(
     Ok(())
 }
 
-/// Removes files and folders from the copy that no longer exist in the tree.
+/// Removes from the copy the files and folders that no longer exist in the original tree.
 fn prune(copy: &Path, tree: &Path) -> Result<(), String> {
     let entries = fs::read_dir(copy).map_err(|error| format!("{}: {error}", copy.display()))?;
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -276,8 +278,8 @@ fn prune(copy: &Path, tree: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes a file, unless it already has this text, so that cargo does not recompile unchanged
-/// files.
+/// Writes a file, unless the file already contains the given text, so that Cargo does not recompile
+/// unchanged files.
 fn write_if_new(path: &Path, text: &[u8]) -> Result<(), String> {
     if fs::read(path).is_ok_and(|old| old == text) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Explores one of this crate's models, and passes its record to the runner.
+//! Explores one of this crate's models and passes the model's record to the runner.
 
 use std::cell::Cell;
 use std::env;
@@ -15,7 +15,7 @@ std::thread_local! {
     static OPERATION: Cell<Option<(&'static str, &'static str)>> = const { Cell::new(None) };
 }
 
-/// Spawns a thread in the model, and counts it for the record.
+/// Spawns a thread in the model and adds it to the record's thread count.
 pub fn spawn<R: 'static>(run: impl FnOnce() -> R + 'static) -> JoinHandle<R> {
     THREADS.set(THREADS.get() + 1);
     loom::thread::spawn(run)
@@ -26,8 +26,8 @@ pub fn set_cell(operation: &'static str, end: &'static str) {
     OPERATION.set(Some((operation, end)));
 }
 
-/// Explores the model and prints its record. If `EVENTCAST_LOOM_RESULT` is set, also writes the
-/// record to the file that it names.
+/// Explores the model and prints its record. If the environment variable `EVENTCAST_LOOM_RESULT` is
+/// set, also writes the record to the file that the variable names.
 ///
 /// # Panics
 ///

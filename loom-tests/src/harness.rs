@@ -1,5 +1,5 @@
 //! Runs each model in its own process. Models in the same process would contend for caches and
-//! locks, so that two of them together would explore no more executions than one alone.
+//! locks, so two models together would not explore more executions than one model alone.
 
 use std::collections::VecDeque;
 use std::env;
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use crate::record::Record;
 use crate::table;
 
-/// The number of executions at each preemption bound after which a deep run stops a model.
+/// A deep run stops exploring a model after this number of executions at each preemption bound.
 const DEEP: usize = 100_000;
 
-/// A model: its name, and the function that explores it.
+/// A model's name and the function that explores the model.
 pub type Model = (String, Box<dyn Fn() + Send + Sync>);
 
 const HELP: &str = "\
@@ -38,7 +38,7 @@ struct Options {
     list: bool,
     tables: bool,
     deep: bool,
-    /// The part to run, counted from 0, and the number of parts.
+    /// The index of the part to run, counted from 0, and the number of parts.
     part: Option<(usize, usize)>,
     jobs: Option<usize>,
 }
@@ -52,7 +52,7 @@ fn options() -> Result<Options, String> {
             "--list" => options.list = true,
             "--tables" => options.tables = true,
             "--deep" => options.deep = true,
-            // libtest options, accepted for people who are used to them.
+            // These libtest options are accepted for people who are used to libtest.
             "--nocapture" | "--quiet" | "-q" => {}
             "--jobs" | "--test-threads" => {
                 let jobs = args.next().and_then(|text| text.parse().ok()).filter(|&jobs| jobs > 0);
@@ -111,8 +111,8 @@ fn run(models: &[Model], options: &Options) -> Result<bool, String> {
         return Ok(true);
     }
     if wanted.is_empty() {
-        // As with libtest, this is not an error, because the same command may run other programs,
-        // one of which may have a test with this name.
+        // As in libtest, a name without a match is not an error, because the same command may run
+        // other programs, one of which may contain a test with this name.
         println!("no model's name holds {:?}", options.names);
         return Ok(true);
     }
@@ -145,11 +145,11 @@ struct Run {
     waiting: VecDeque<String>,
     done: Vec<Record>,
     failed: Vec<String>,
-    /// The sum of the run times of all processes. Only one thread works in each process.
+    /// The total run time of all processes. In each process, only one thread does any work.
     busy: Duration,
 }
 
-/// Runs each of these models in its own process. Returns `None` if a model failed.
+/// Runs each of the given models in its own process. Returns `None` if a model failed.
 fn run_all(names: Vec<String>, jobs: usize, deep: bool) -> Result<Option<Vec<Record>>, String> {
     let program = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let folder = program.with_file_name("model-results");
@@ -198,7 +198,7 @@ fn run_all(names: Vec<String>, jobs: usize, deep: bool) -> Result<Option<Vec<Rec
     Ok(run.failed.is_empty().then_some(run.done))
 }
 
-/// Runs one model, and returns its record. If the model failed or wrote no record, returns an error
+/// Runs one model and returns its record. If the model failed or wrote no record, returns an error
 /// that contains the model's output.
 fn run_one(program: &Path, folder: &Path, name: &str, deep: bool) -> Result<Record, String> {
     let result: PathBuf = folder.join(name.replace("::", "."));

@@ -1,9 +1,9 @@
-//! Code that the models share, in addition to `eventcast::testing`. Without `--cfg eventcast_loom`,
+//! Code shared by the models, in addition to `eventcast::testing`. Without `--cfg eventcast_loom`,
 //! most of this crate is not compiled. `cargo loom` runs all models, and `cargo loom NAME` runs the
 //! models whose name contains NAME.
 //!
 //! Each model runs the library's real code. The dispatcher is one of the model's threads, and the
-//! model spawns the others. It adds no locks or channels between the threads.
+//! model spawns the others. The model does not add any locks or channels between the threads.
 
 #[cfg(eventcast_loom)]
 mod explore;

@@ -1,12 +1,12 @@
-//! Constructors for the buses in the models, and helpers to read from their watchers.
+//! Constructors for the buses used in the models, and helpers for reading from watchers.
 
 use eventcast::error::TryRecvError;
 use eventcast::testing::FakeClock;
 use eventcast::testing::{Payload, Select};
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 
-/// Returns a bus with these queue capacities, whose watchers use this overflow policy. Direct
-/// delivery is off, so the dispatcher handles every event and takes part in each race.
+/// Returns a bus with the given queue capacities, whose watchers use the given overflow policy.
+/// Direct delivery is off, so the dispatcher handles every event and takes part in each race.
 ///
 /// # Panics
 ///
@@ -16,7 +16,7 @@ pub fn bus(incoming: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster
     bus_of(incoming, queue, policy)
 }
 
-/// Returns the same bus as [`bus`], but with this clock.
+/// Returns the same kind of bus as [`bus`], but with the given clock.
 ///
 /// # Panics
 ///
@@ -32,7 +32,7 @@ pub fn bus_at(
     Broadcaster::with_clock(options, clock.clock()).expect("the options are in range")
 }
 
-/// Returns the same bus as [`bus`], but for events of any type.
+/// Returns the same kind of bus as [`bus`], but for events of any type.
 ///
 /// # Panics
 ///
@@ -46,7 +46,7 @@ where
     Broadcaster::with_options(options).expect("the options are in range")
 }
 
-/// Returns a bus that keeps this number of events for watchers that start in the past.
+/// Returns a bus that keeps `history` events for watchers that start in the past.
 ///
 /// # Panics
 ///
@@ -57,7 +57,7 @@ pub fn history_bus(history: usize, queue: usize, policy: OverflowPolicy) -> Broa
     Broadcaster::with_options(options).expect("the options are in range")
 }
 
-/// Returns the same bus as [`bus`], but with direct delivery.
+/// Returns the same kind of bus as [`bus`], but with direct delivery.
 ///
 /// # Panics
 ///
@@ -67,8 +67,8 @@ pub fn direct_bus(incoming: usize, queue: usize, policy: OverflowPolicy) -> Broa
     Broadcaster::with_options(options(incoming, queue, policy)).expect("the options are in range")
 }
 
-/// Returns an inline bus whose watchers have this queue capacity and overflow policy. A nested call
-/// may add two entries.
+/// Returns an inline bus whose watchers have the given queue capacity and overflow policy. A nested
+/// call may add two entries.
 ///
 /// # Panics
 ///
@@ -83,7 +83,8 @@ fn options(incoming: usize, queue: usize, policy: OverflowPolicy) -> BusOptions 
     BusOptions::default().incoming_capacity(incoming).queue_capacity(queue).overflow(policy)
 }
 
-/// Reads until the watcher ends. Returns the events' numbers, and how many events were lost.
+/// Reads until the watcher ends. Returns the numbers of the received events, and how many events
+/// were lost.
 pub fn numbers(watcher: &mut Watcher<Payload>) -> (Vec<u32>, u64) {
     let (mut events, mut lost) = (Vec::new(), 0);
     for delivery in watcher {
@@ -95,8 +96,8 @@ pub fn numbers(watcher: &mut Watcher<Payload>) -> (Vec<u32>, u64) {
     (events, lost)
 }
 
-/// Waits in a `Select` for the next delivery, and returns it. Returns `None` once the watcher has
-/// ended.
+/// Waits in a `Select` for the next delivery and returns that delivery. Returns `None` once the
+/// watcher has ended.
 pub fn select(watcher: &mut Watcher<Payload>) -> Option<Delivery<Payload>> {
     loop {
         match watcher.try_recv() {

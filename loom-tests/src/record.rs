@@ -20,7 +20,7 @@ pub struct Record {
     pub executions: usize,
     /// Whether all executions within the bound were explored.
     pub whole: bool,
-    /// The number of executions in the previous step, which was complete with one preemption less.
+    /// The number of executions in the previous step, which was complete with one preemption fewer.
     /// Zero if there was no such step.
     pub below: usize,
 }
@@ -38,8 +38,8 @@ impl fmt::Display for Record {
 }
 
 impl Record {
-    /// Returns the record as one line of JSON. The names contain no characters that have to be
-    /// escaped.
+    /// Returns the record as one line of JSON. The names do not contain any characters that need to
+    /// be escaped.
     #[must_use]
     pub fn to_json(&self) -> String {
         let Self { operation, end, model, threads, preemptions, executions, whole, below } = self;

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use crate::record::Record;
 
-/// The columns of the matrix, which are the ways to end the bus.
+/// The columns of the matrix, each of which is a way to end the bus.
 pub const ENDS: [&str; 5] =
     ["close", "shutdown", "shutdown, deadline passed", "two shutdowns", "drop of the last handle"];
 
-/// The columns of the reader matrix, which are the operations on a reader's mailbox.
+/// The columns of the reader matrix, each of which is an operation on a reader's mailbox.
 pub const MEETS: [&str; 5] = ["an offer", "a gap", "`DropOldest`", "`Wait`", "a stop"];
 
-/// The columns of the turn matrix, which are the operations that wait second in line.
+/// The columns of the turn matrix, each of which is an operation that waits second in line.
 pub const BEHIND: [&str; 2] = ["`publish` behind", "`publish_async` behind"];
 
 /// The columns in which every model was explored exhaustively with two preemptions or more.
@@ -34,17 +34,17 @@ with one preemption. Each model of the first three tables starts two threads.";
 ///
 /// # Errors
 ///
-/// Returns an error that names the file if it cannot be read or written.
+/// Returns an error that names the file if the file cannot be read or written.
 pub fn write(records: &[Record]) -> Result<(), String> {
     put(&beside("matrix.json"), &format!("{}\n", array(records)))?;
     write_tables()
 }
 
-/// Writes the tables, and `deep.json` with the date of the run.
+/// Writes the tables, and writes `deep.json` with the date of the run.
 ///
 /// # Errors
 ///
-/// Returns an error that names the file if it cannot be read or written.
+/// Returns an error that names the file if the file cannot be read or written.
 pub fn write_deep(records: &[Record], date: &str) -> Result<(), String> {
     let json = format!("{{\n\"date\": \"{date}\",\n\"models\": {}\n}}\n", array(records));
     put(&beside("deep.json"), &json)?;
@@ -60,7 +60,7 @@ fn array(records: &[Record]) -> String {
 ///
 /// # Errors
 ///
-/// Returns an error that names the file if it cannot be read or written.
+/// Returns an error that names the file if the file cannot be read or written.
 pub fn write_tables() -> Result<(), String> {
     let docs = beside(DOCS);
     put(&docs, &with_tables(&get(&docs)?, &known()?, &deep()?)?)
@@ -70,7 +70,7 @@ pub fn write_tables() -> Result<(), String> {
 ///
 /// # Errors
 ///
-/// Returns an error that names the file if it cannot be read.
+/// Returns an error that names the file if the file cannot be read.
 pub fn stopped() -> Result<BTreeSet<String>, String> {
     Ok(known()?.into_iter().filter(|record| !record.whole).map(|record| record.model).collect())
 }
@@ -99,7 +99,7 @@ fn known() -> Result<Vec<Record>, String> {
     Ok(get(&beside("matrix.json"))?.lines().filter_map(Record::from_json).collect())
 }
 
-/// Reads `deep.json`. Returns the date of the run, and its records.
+/// Reads `deep.json`. Returns the date of the deep run and the run's records.
 fn deep() -> Result<(String, Vec<Record>), String> {
     let text = get(&beside("deep.json"))?;
     let date = text.split_once("\"date\": \"").and_then(|(_, rest)| Some(rest.split_once('"')?.0));
@@ -116,12 +116,12 @@ fn executions(records: &[Record]) -> usize {
     records.iter().map(|record| record.executions + record.below).sum()
 }
 
-/// Returns whether `matrix.json` contains all of these records, and prints each missing record. The
-/// records are comparable because loom takes the same steps on every machine.
+/// Returns whether `matrix.json` contains all of the given records, and prints each missing record.
+/// The records are comparable because loom takes the same steps on every machine.
 ///
 /// # Errors
 ///
-/// Returns an error that names the file if it cannot be read.
+/// Returns an error that names the file if the file cannot be read.
 pub fn compare(records: &[Record]) -> Result<bool, String> {
     let known = known()?;
     let mut good = true;
@@ -183,16 +183,16 @@ fn tables(records: &[Record]) -> String {
     text
 }
 
-/// Returns the rows of the matrix with these columns. They are in the order of the records, which
-/// are sorted by model name.
+/// Returns the rows of the matrix with the given columns. The rows are in the order of the records,
+/// which are sorted by model name.
 fn rows<'r>(records: &'r [Record], columns: &[&str]) -> Vec<&'r str> {
     let mut seen = BTreeSet::new();
     let cells = records.iter().filter(|record| columns.contains(&record.end.as_str()));
     cells.map(|record| record.operation.as_str()).filter(|operation| seen.insert(*operation)).collect()
 }
 
-/// Returns the highest preemption bound with which loom explored a model exhaustively, and the
-/// number of executions. Returns a dash if no exploration was exhaustive.
+/// Returns the highest preemption bound at which loom explored a model exhaustively, and the number
+/// of executions. Returns a dash if no exploration was exhaustive.
 fn explored(record: &Record) -> String {
     let Record { preemptions, executions, whole, below, .. } = record;
     match (whole, below) {

@@ -1,6 +1,6 @@
 //! Checks that the stand-in for crossbeam's queues behaves like the real queues in single-threaded
-//! programs. The test does not compare what several threads may observe, because the stand-in
-//! deliberately guarantees less there (see the top of `src/sync.rs`).
+//! programs. The tests do not compare what several threads may observe, because the stand-in
+//! deliberately guarantees less than the real queues in that case (see the top of `src/sync.rs`).
 #![cfg(eventcast_loom)]
 
 use std::sync::Arc;
@@ -15,8 +15,7 @@ use std::sync::Arc;
 #[path = "../../src/sync/model.rs"]
 mod model;
 
-/// A simple random number generator (SplitMix64), so that the same seed results in the same
-/// program.
+/// A simple random number generator (SplitMix64). The same seed results in the same program.
 struct Random(u64);
 
 impl Random {
@@ -107,7 +106,7 @@ fn the_fifo_does_what_crossbeam_does() {
         let program: Vec<u64> = (0..80).map(|_| random.below(2)).collect();
         let wanted = {
             let alive = Alive::default();
-            // The library uses `ArrayQueue` for short queues, and `SegQueue` for all others.
+            // The library uses `ArrayQueue` for short queues, and `SegQueue` for all other queues.
             let short = crossbeam_queue::ArrayQueue::new(program.len());
             let queue = crossbeam_queue::SegQueue::new();
             let seen: Vec<_> = (0..)

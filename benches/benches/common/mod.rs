@@ -1,4 +1,4 @@
-//! Code that the benchmarks share.
+//! Code shared by the benchmarks.
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 
 /// Returns a benchmark group that takes ten samples in about two seconds, which is enough to
-/// distinguish a change from noise here.
+/// distinguish a change from noise in these benchmarks.
 pub(crate) fn group(
     criterion: &mut Criterion,
     name: impl Into<String>,

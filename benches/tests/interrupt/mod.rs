@@ -1,13 +1,13 @@
-//! Interrupts a program. Shared by the tests of several programs. Requires Linux, where a process's
-//! status shows whether it handles a signal.
+//! Interrupts a program. The tests of several programs share this module. It requires Linux, where
+//! a process's status shows whether the process handles a signal.
 #![cfg(target_os = "linux")]
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
-/// Starts the program, interrupts it once it handles the signal, and returns its output. The pipes
-/// close only after the program's own child processes have exited too.
+/// Starts the program, interrupts it once the program handles the signal, and returns its output.
+/// The pipes close only after the program's own child processes have exited too.
 pub(crate) fn interrupted(command: &mut Command) -> Output {
     const INTERRUPT: u32 = 2;
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

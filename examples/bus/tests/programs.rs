@@ -22,7 +22,7 @@ fn no_line_is_much_wider_than_a_terminal() {
     PROGRAMS.into_iter().for_each(check_width);
 }
 
-/// Returns the number before `what`.
+/// Returns the number that precedes `what` in the text.
 fn number(text: &str, what: &str) -> u64 {
     let before = text.split(what).next().expect("a first part").trim_end();
     let digits = before.rsplit(' ').next().expect("a last word");
@@ -59,7 +59,7 @@ fn filters_shows_each_watcher_its_part() {
     );
 }
 
-/// `.ci/run outside` runs its models.
+/// `.ci/run outside` runs the models of this example.
 #[test]
 fn model_checking_passes_without_a_model() {
     assert_eq!(run(MODEL_CHECKING).0, "");
@@ -82,8 +82,8 @@ fn policies_shows_what_each_policy_costs() {
             ["wait_for:1ms", "12", "12", "4", "8", "1 2 3 4 [8 missing]"],
         ]
     );
-    // The bus lost none of the events that it accepted, which are seven, or fewer on a very slow
-    // machine.
+    // The bus did not lose any of the events that it accepted. The bus accepts seven events, or
+    // fewer on a very slow machine.
     let accepted: u64 = rows[4][1].parse().expect("a number");
     assert!((1..=7).contains(&accepted), "{rows:#?}");
     let read = (1..=accepted).map(|number| number.to_string()).collect::<Vec<_>>().join(" ");

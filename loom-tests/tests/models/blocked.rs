@@ -1,5 +1,6 @@
-//! A blocked dispatcher: an event is waiting for capacity in a watcher with `Wait` or `WaitFor`.
-//! Operations that must not wait still complete, and later entries are not processed.
+//! Models of a blocked dispatcher, in which an event is waiting for capacity in the queue of a
+//! watcher with `Wait` or `WaitFor`. Operations that must not wait still complete, and later
+//! entries are not processed.
 
 use std::time::{Duration, SystemTime};
 
@@ -44,8 +45,8 @@ fn a_drop_beside_a_full_watcher() {
     });
 }
 
-/// Two watchers block the dispatcher, and one of them is stopped. The stopped watcher's pending
-/// events are counted, its filter is dropped, and the other watcher is still full.
+/// Two watchers block the dispatcher, and one of the two watchers is stopped. The stopped watcher's
+/// pending events are counted, its filter is dropped, and the other watcher is still full.
 fn a_stop_of_one_of_two_full_watchers() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);

@@ -1,5 +1,5 @@
-//! Bulk readers, which recordings use. The owner takes events and gives them back later, in any
-//! order. It reports its progress as an offset.
+//! Models of bulk readers, which recordings use. A reader's owner takes events, gives the events
+//! back later in any order, and reports its progress as an offset.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use eventcast_loom_tests::{bus, explore, spawn};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 
-/// Waits for the next events, and takes them. Returns `None` once the reader has ended.
+/// Waits for the next events and takes them. Returns `None` once the reader has ended.
 fn next(reader: &mut BulkReader<Payload>) -> Option<BulkEvents<Payload>> {
     loop {
         let stage = reader.stage();
@@ -23,7 +23,7 @@ fn next(reader: &mut BulkReader<Payload>) -> Option<BulkEvents<Payload>> {
 }
 
 /// A worker makes a condition true and calls the waker, while the reader's owner checks the
-/// condition and goes to sleep. The owner either sees the condition or is woken.
+/// condition and goes to sleep. The owner either sees that the condition is true or is woken.
 fn a_waker_against_a_reader_that_goes_to_sleep() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -33,11 +33,11 @@ fn a_waker_against_a_reader_that_goes_to_sleep() {
         let (handle, done) = (reader.handle(), Arc::new(AtomicBool::new(false)));
         let worker = done.clone();
         let working = spawn(move || {
-            // Relaxed: the fence in `wake_reader` has to be sufficient.
+            // Relaxed: the fence in `wake_reader` has to be sufficient to publish this store.
             worker.store(true, Ordering::Relaxed);
             wake_reader(&handle);
         });
-        // Relaxed: as above.
+        // Relaxed: for the same reason as the store above.
         while !done.load(Ordering::Relaxed) {
             let stage = reader.stage();
             reader.wait(None, true, stage, || done.load(Ordering::Relaxed));
@@ -46,9 +46,9 @@ fn a_waker_against_a_reader_that_goes_to_sleep() {
     });
 }
 
-/// A close races with a reader that goes to sleep although there is an event to read. Until the
-/// close, the events that the reader has taken fill its queue, while the dispatcher waits for
-/// capacity. The reader notices the close, and all events are handled.
+/// The bus is closed while a reader goes to sleep although there is an event to read. Until the bus
+/// is closed, the events that the reader has taken fill the reader's queue, and the dispatcher
+/// waits for capacity. The reader notices that the bus is closed, and all events are handled.
 fn close_against_a_full_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -107,8 +107,8 @@ fn abandoning_against_a_reader_that_goes_to_sleep() {
     });
 }
 
-/// A flush races with a reader that gives back an event and reports it as handled. When the flush
-/// returns, the event has been handled.
+/// A flush races with a reader that gives back an event and reports the event as handled. When the
+/// flush returns, the event has been handled.
 fn a_flush_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -127,16 +127,16 @@ fn a_flush_against_a_reader() {
             }
         });
         assert_eq!(bus.flush(Duration::from_secs(1)), Ok(()));
-        // Relaxed: as above.
+        // Relaxed: for the same reason as the store above.
         assert!(stored.load(Ordering::Relaxed));
         bus.close();
         handling.join().unwrap();
     });
 }
 
-/// A thread takes events from a reader and then drops it, possibly with events still queued.
-/// The dispatcher offers events to the reader or waits for it, and a shutdown abandons the bus.
-/// Every event is counted once, and no event is left in the queue.
+/// A thread takes events from a reader and then drops the reader, possibly with events still
+/// queued. The dispatcher offers events to the reader or waits for the reader, and a shutdown
+/// abandons the bus. Every event is counted once, and no event is left in the queue.
 fn drop_of_a_reader_against_an_offer_and_an_abandonment() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::Wait);
@@ -200,7 +200,7 @@ fn credit_returned_out_of_order_against_the_dispatcher() {
             numbers
         });
         assert_eq!(bus.flush(Duration::from_secs(1)), Ok(()));
-        // Relaxed: as above.
+        // Relaxed: for the same reason as the store above.
         assert!(stored.load(Ordering::Relaxed));
         bus.close();
         assert_eq!(handling.join().unwrap(), [1, 2, 3]);

@@ -1,5 +1,5 @@
-//! Control entries, which are queued alongside the incoming queue: their order relative to events,
-//! and entries that callers withdraw.
+//! Models of control entries, which are queued alongside the incoming queue. The models cover the
+//! order of control entries relative to events, and entries that callers withdraw.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use eventcast_loom_tests::{bus, direct_bus, explore, numbers, spawn};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 
-/// The real implementation that counts pushes into a queue. One thread pushes and counts while
-/// another thread pops. Plain indices represent the queue.
+/// Tests the real implementation that counts pushes into a queue. One thread pushes and counts
+/// while another thread pops. Plain indices represent the queue.
 fn a_count_of_pushes_against_pops() {
     explore(Exploration::default(), || {
         let (popped, head) = (Arc::new(Popped::new()), Arc::new(AtomicUsize::new(0)));
@@ -21,7 +21,7 @@ fn a_count_of_pushes_against_pops() {
             spawn(move || [(); 2].map(|()| popped.count(|| Some(head.fetch_add(1, Ordering::Relaxed)))))
         };
         for tail in 2..4 {
-            // Relaxed: as above.
+            // Relaxed: for the same reason as the `fetch_add` above.
             assert_eq!(popped.pushed(|| tail - head.load(Ordering::Relaxed)), tail as u64);
         }
         popping.join().unwrap();
@@ -29,7 +29,7 @@ fn a_count_of_pushes_against_pops() {
 }
 
 /// Registers a watcher while another thread publishes event 1, and then publishes event 2. The
-/// watcher receives event 2, and event 1 before it or not at all.
+/// watcher receives event 2. The watcher may also receive event 1, before or after event 2.
 fn registration_among_events(bus: &Broadcaster<Payload>) {
     rest(bus);
     begin();
@@ -50,7 +50,8 @@ fn a_registration_among_events() {
     });
 }
 
-/// The same on a bus with direct delivery and an existing watcher.
+/// The same race as in `a_registration_among_events`, but on a bus with direct delivery and an
+/// existing watcher.
 fn a_registration_among_direct_events() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = direct_bus(2, 4, OverflowPolicy::DropIncoming);
@@ -60,7 +61,8 @@ fn a_registration_among_direct_events() {
     });
 }
 
-/// A thread publishes an event, a gap and another event. The reader receives them in this order.
+/// A thread publishes an event, a gap and another event. The reader receives all three in the same
+/// order.
 fn a_gap_among_events() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = direct_bus(2, 4, OverflowPolicy::DropIncoming);
@@ -85,7 +87,7 @@ fn a_gap_among_events() {
 }
 
 /// Two threads publish gaps, which may be merged into one entry. The gaps that the watcher receives
-/// add up to the same number.
+/// add up to the same number as the published gaps.
 fn two_gaps_against_each_other() {
     explore(Exploration::default().after_set_up(), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -102,8 +104,8 @@ fn two_gaps_against_each_other() {
     });
 }
 
-/// A flush times out immediately, while the dispatcher may be about to complete it. The next flush
-/// completes.
+/// A flush times out immediately, while the dispatcher may be about to complete the flush. The next
+/// flush completes.
 fn a_flush_that_times_out_against_the_dispatcher() {
     explore(Exploration::default().after_set_up(), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -119,8 +121,8 @@ fn a_flush_that_times_out_against_the_dispatcher() {
     });
 }
 
-/// A watcher is dropped while the dispatcher may be registering it. Its filter is dropped, and the
-/// watcher does not remain registered.
+/// A watcher is dropped while the dispatcher may be registering it. The watcher's filter is
+/// dropped, and the watcher does not remain registered.
 fn a_dropped_watcher_against_its_registration() {
     explore(Exploration::default().after_set_up(), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);

@@ -1,5 +1,5 @@
-//! Direct delivery: publishers that find the dispatcher asleep race with each other and with
-//! threads that need the dispatcher.
+//! Models of direct delivery. Publishers that find the dispatcher asleep race with each other and
+//! with threads that need the dispatcher.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use eventcast_loom_tests::{direct_bus, explore, numbers, spawn};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread::JoinHandle;
 
-/// Returns a bus whose dispatcher is asleep, its watcher with this queue capacity, and a thread
-/// that publishes event 1 and returns whether the bus accepted it.
+/// Returns a bus whose dispatcher is asleep, a watcher with the given queue capacity, and a thread
+/// that publishes event 1 and returns whether the bus accepted the event.
 fn publishing(room: usize) -> (Broadcaster<Payload>, Watcher<Payload>, JoinHandle<bool>) {
     let bus = direct_bus(room.max(2), room, OverflowPolicy::DropIncoming);
     let watcher = bus.watch().unwrap();
@@ -57,8 +57,8 @@ fn two_publishers_and_the_dispatcher_against_each_other() {
 }
 
 /// A publisher delivers while another thread registers a watcher, so the registration takes place
-/// before or after the event. The first watcher receives the event, and the new watcher either
-/// receives it too or receives nothing. Both watchers reach the end.
+/// before or after the event. The first watcher receives the event, and the new watcher either also
+/// receives the event or does not receive anything. Both watchers reach the end.
 fn a_publisher_against_a_registration() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut first, publishing) = publishing(2);
@@ -92,7 +92,7 @@ fn two_publishers_against_a_full_mailbox() {
 }
 
 /// A publisher delivers while another thread flushes, and the flush returns. A second flush, after
-/// the publish, returns once the event is in the mailbox.
+/// the publish call, returns once the event is in the mailbox.
 fn a_publisher_against_a_flush() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher, publishing) = publishing(2);
@@ -104,7 +104,7 @@ fn a_publisher_against_a_flush() {
     });
 }
 
-/// A publisher delivers while another thread stops the watcher.
+/// A publisher delivers while another thread drops the watcher.
 fn a_publisher_against_a_stop() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, watcher, publishing) = publishing(2);
@@ -117,8 +117,8 @@ fn a_publisher_against_a_stop() {
     });
 }
 
-/// A publisher delivers while a shutdown begins. An accepted event is delivered, and a refused one
-/// is returned.
+/// A publisher delivers while a shutdown begins. An accepted event is delivered, and a refused
+/// event is returned.
 fn a_publisher_against_shutdown() {
     explore(Exploration::default().in_full_detail(), || {
         let bus = direct_bus(2, 2, OverflowPolicy::DropIncoming);
@@ -133,7 +133,7 @@ fn a_publisher_against_shutdown() {
     });
 }
 
-/// Two publishers deliver while the bus is closed. Each event is accepted or returned.
+/// Two publishers deliver while the bus is being closed. Each event is accepted or returned.
 fn two_publishers_against_close() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher, publishing) = publishing(2);
@@ -147,8 +147,8 @@ fn two_publishers_against_close() {
     });
 }
 
-/// A publisher delivers and then waits for capacity while the bus is closed. The close releases the
-/// publisher.
+/// A publisher delivers and then waits for capacity while the bus is being closed. Closing the bus
+/// releases the publisher.
 fn a_publisher_that_waits_against_close() {
     explore(Exploration::default().after_set_up(), || {
         let bus = direct_bus(1, 1, OverflowPolicy::Wait);
@@ -166,9 +166,9 @@ fn a_publisher_that_waits_against_close() {
     });
 }
 
-/// The real implementation of the token on which a thread parks. The thread waits for two steps by
-/// another thread, which sets the token after each step. The waiting thread wakes up and sees the
-/// effects of each step.
+/// Tests the real implementation of the token on which a thread parks. The thread waits for two
+/// steps by another thread, which sets the token after each step. The waiting thread wakes up and
+/// sees the effects of each step.
 fn a_token_against_a_park() {
     explore(Exploration::default(), || {
         let parker = Parker::new();
@@ -182,7 +182,7 @@ fn a_token_against_a_park() {
             }
         });
         for step in 1..3 {
-            // Relaxed: as above.
+            // Relaxed: for the same reason as the store above.
             while steps.load(Ordering::Relaxed) < step {
                 parker.park(park);
             }

@@ -1,5 +1,5 @@
-//! Eviction: the dispatcher ends a watcher whose queue has no capacity for an event, while other
-//! threads read, stop or drop the watcher, or end the bus.
+//! Models of eviction. The dispatcher ends a watcher whose queue has no capacity for an event,
+//! while other threads read, stop or drop the watcher, or end the bus.
 
 use eventcast::bus::EndReason;
 use eventcast::stats::WatcherStats;
@@ -7,7 +7,7 @@ use eventcast::testing::{Exploration, Payload, begin, finish, rest};
 use eventcast::{Broadcaster, Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::{bus, explore, numbers, spawn};
 
-/// Returns a bus whose dispatcher is asleep, and its watcher, whose queue has a capacity of one and
+/// Returns a bus whose dispatcher is asleep, and a watcher whose queue has a capacity of one and
 /// contains event 1.
 fn full() -> (Broadcaster<Payload>, Watcher<Payload>) {
     let bus = bus(2, 1, OverflowPolicy::Evict);
@@ -31,7 +31,7 @@ fn eviction_against_a_reader() {
         let (bus, mut watcher) = full();
         let reading = spawn(move || {
             assert!(matches!(watcher.recv(), Ok(Delivery::Event(event)) if event.number() == 1));
-            // Either event 2, or the end.
+            // The reader receives either event 2 or the end.
             let next = watcher.recv().ok();
             assert!(next.is_some() || watcher.end_reason() == Some(EndReason::Evicted));
             assert_eq!(watcher.stats().evictions, u64::from(next.is_none()));

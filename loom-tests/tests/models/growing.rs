@@ -1,12 +1,12 @@
-//! The growing queue of an inline bus: a reader takes the batch while a publisher adds to it, seals
-//! it, or sends a slice after it.
+//! Models of an inline bus's growing queue. A reader takes the batch while a publisher adds events
+//! to the batch, seals the batch, or sends a slice after the batch.
 
 use eventcast::testing::{Exploration, Payload, begin};
 use eventcast::{Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::{explore, inline_bus, spawn};
 
-/// Receives this number of deliveries. Returns the numbers of the events, and `1000 + length` for
-/// each gap.
+/// Receives the given number of deliveries. Returns the number of each event, and `1000 + length`
+/// for each gap.
 fn receive(watcher: &mut Watcher<Payload>, deliveries: usize) -> Vec<u32> {
     let next = |_| match watcher.recv() {
         Ok(Delivery::Event(event)) => event.number(),

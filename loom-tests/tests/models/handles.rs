@@ -1,5 +1,5 @@
-//! The handles of a bus: dropping the last handle closes the bus, and an upgrade fails once it is
-//! closed.
+//! Models of a bus's handles. Dropping the last handle closes the bus, and upgrading a weak handle
+//! fails once the bus is closed.
 
 use eventcast::testing::{Exploration, Payload, begin, finish, rest};
 use eventcast::{Broadcaster, OverflowPolicy};
@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 
 /// A weak handle is upgraded while the last handle is dropped. Either the bus stays open until the
-/// new handle is dropped too, or it is already closed when the upgrade returns.
+/// new handle is also dropped, or the bus is already closed when the upgrade returns.
 fn upgrade_against_the_last_drop(make: fn() -> Broadcaster<Payload>, settle: fn(&Broadcaster<Payload>)) {
     explore(Exploration::default().after_set_up(), move || {
         let bus = make();
@@ -38,14 +38,13 @@ fn an_upgrade_against_the_last_drop_inline() {
     upgrade_against_the_last_drop(|| inline_bus(1, OverflowPolicy::DropIncoming), |_| {});
 }
 
-/// Two threads each drop a handle. Everything that either thread did before its drop happens before
-/// the reader sees the end, whichever drop is last.
+/// Two threads each drop a handle. Everything that either thread did before dropping its handle
+/// happens before the reader sees the end, regardless of which handle is dropped last.
 fn the_end_is_after_the_drop_of_each_handle() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
         let (other, mut watcher) = (bus.clone(), bus.watch().unwrap());
-        // These flags are stored with an ordering that publishes nothing, so the drops have to
-        // publish them.
+        // The flags are set with relaxed stores, so dropping the handles has to publish the stores.
         let marks = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         begin();
         let dropping = [(bus, &marks[0]), (other, &marks[1])].map(|(bus, mark)| {

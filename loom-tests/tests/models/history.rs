@@ -1,13 +1,14 @@
-//! Starting in the past: a watcher that first receives the events in the history is registered, in
-//! races with publishers, with its own reader, and with the end of the bus.
+//! Models of watchers that start in the past. The registration of a watcher that first receives the
+//! events in the history races with publishers, with the watcher's own reader, and with the end of
+//! the bus.
 
 use eventcast::bus::Start;
 use eventcast::testing::{Exploration, Payload, begin, finish, rest};
 use eventcast::{Broadcaster, Delivery, OverflowPolicy};
 use eventcast_loom_tests::{explore, history_bus, numbers, spawn};
 
-/// Returns a bus with a history of this capacity. Its dispatcher is asleep, and event 1 has been
-/// published.
+/// Returns a bus whose history has the given capacity. The bus's dispatcher is asleep, and event 1
+/// has been published.
 fn kept(history: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> {
     let bus = history_bus(history, queue, policy);
     bus.publisher().try_publish(Payload::new(1)).unwrap();
@@ -33,8 +34,8 @@ fn a_registration_against_publish() {
 }
 
 /// A watcher that starts after position 0 is registered while a thread publishes, and the history
-/// holds only one event. The first event is either received or part of a gap, and the positions are
-/// consistent with this.
+/// holds only one event. The first event is either received or part of a gap, and the watcher's
+/// positions are consistent with the deliveries.
 fn a_registration_against_the_end_of_the_history() {
     explore(Exploration::default().after_set_up(), || {
         let bus = kept(1, 2, OverflowPolicy::DropIncoming);
@@ -89,7 +90,8 @@ fn a_drop_against_a_replay() {
 }
 
 /// The dispatcher waits for capacity in the queue of a reader that still has past events to read.
-/// Reading past events frees no capacity, and neither the dispatcher nor the reader waits forever.
+/// Reading past events does not free any capacity, and neither the dispatcher nor the reader waits
+/// forever.
 fn a_reader_of_the_past_against_a_waiting_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = history_bus(1, 1, OverflowPolicy::Wait);
@@ -109,8 +111,8 @@ fn a_reader_of_the_past_against_a_waiting_dispatcher() {
     });
 }
 
-/// A reader goes to sleep while the dispatcher replays the history. It wakes up for the past event
-/// even though nothing else happens on the bus.
+/// A reader goes to sleep while the dispatcher replays the history. The reader wakes up for the
+/// past event even though nothing else happens on the bus.
 fn a_reader_that_goes_to_sleep_against_a_replay() {
     explore(Exploration::default().after_set_up(), || {
         let bus = kept(1, 1, OverflowPolicy::DropIncoming);

@@ -1,5 +1,5 @@
-//! An inline bus, which has no dispatcher. Its publishers race with each other, with threads that
-//! leave work to the lock holder, and with threads that wait for the end.
+//! Models of an inline bus, which has no dispatcher. The bus's publishers race with each other,
+//! with threads that leave work to the lock holder, and with threads that wait for the bus to end.
 //!
 //! The set-up is not explored. When all racing calls have returned, their effects are complete, so
 //! the models check the result without waiting where possible.
@@ -13,8 +13,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread::JoinHandle;
 
-/// A flag that is set when its owner is dropped. The ordering of the store publishes nothing, so
-/// the bus has to publish the store.
+/// A flag that is set when its owner is dropped. The flag is set with a relaxed store, so the bus
+/// has to publish the store.
 struct Mark(Arc<AtomicBool>);
 
 impl Drop for Mark {
@@ -48,7 +48,7 @@ fn publishing(publisher: Publisher<Payload>) -> JoinHandle<bool> {
 }
 
 /// Publishes an event, which is in the watcher's queue as soon as the publish call has returned.
-/// Returns the events that the watcher received, up to and including this event.
+/// Returns the events that the watcher received, up to and including the published event.
 fn publish_and_receive(
     publisher: &Publisher<Payload>,
     watcher: &mut Watcher<Payload>,
@@ -58,7 +58,8 @@ fn publish_and_receive(
     receive_up_to(watcher, number)
 }
 
-/// Receives events up to and including this one, which is already in the queue.
+/// Receives events up to and including the event with the given number, which is already in the
+/// queue.
 fn receive_up_to(watcher: &mut Watcher<Payload>, number: u32) -> Vec<u32> {
     let mut events = Vec::new();
     while events.last() != Some(&number) {
@@ -82,7 +83,7 @@ fn receive_to_end(watcher: &mut Watcher<Payload>) -> Vec<u32> {
     }
 }
 
-/// Two threads each publish an event. Each event is in every queue when its publish call has
+/// Two threads each publish an event. Each event is in every queue once its publish call has
 /// returned, and all watchers receive both events in the same order.
 fn two_publishers() {
     explore(Exploration::default().after_set_up(), || {
@@ -216,8 +217,8 @@ fn a_publisher_against_close() {
     });
 }
 
-/// A reader goes to sleep and a thread publishes while the bus is closed. The reader wakes up for
-/// the end, whichever thread ends the bus.
+/// A reader goes to sleep and a thread publishes while the bus is being closed. The reader wakes up
+/// for the end, regardless of which thread ends the bus.
 fn a_reader_that_sleeps_against_close() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -248,9 +249,9 @@ fn a_publisher_against_the_last_handle() {
     });
 }
 
-/// A filter closes the bus from inside a publish call while another thread publishes. After the
-/// close, the filter's own publish is refused. When both publish calls have returned, the bus has
-/// ended.
+/// A filter closes the bus from inside a publish call while another thread publishes. Once the bus
+/// is closed, the filter's own publish call is refused. When both publish calls have returned, the
+/// bus has ended.
 fn a_filter_that_closes() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(2, OverflowPolicy::DropIncoming);
@@ -370,8 +371,8 @@ fn a_registration_against_close() {
     });
 }
 
-/// A thread shuts the bus down while another thread publishes. The report is complete, and counts
-/// the event if the publish call succeeded.
+/// A thread shuts the bus down while another thread publishes. The report is complete, and it
+/// counts the event if the publish call succeeded.
 fn a_shutdown_against_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -385,8 +386,8 @@ fn a_shutdown_against_a_publisher() {
     });
 }
 
-/// Takes a snapshot while a thread publishes two events into a queue with a capacity of one and
-/// this policy.
+/// Takes a snapshot while a thread publishes two events into a queue with a capacity of one and the
+/// given policy.
 fn a_snapshot_against(policy: OverflowPolicy) {
     explore(Exploration::default().after_set_up(), move || {
         let bus = inline_bus(1, policy);

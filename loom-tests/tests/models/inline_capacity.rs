@@ -1,5 +1,6 @@
-//! Publishers on an inline bus that wait for capacity in the queue of a watcher with `Wait`. They
-//! race with the watcher's reader, with each other, and with everything that can end the wait.
+//! Models of publishers on an inline bus that wait for capacity in the queue of a watcher with
+//! `Wait`. The publishers race with the watcher's reader, with each other, and with everything that
+//! can end the wait.
 //!
 //! The set-up is not explored. Unless a model states otherwise, the queue is full at the end of the
 //! set-up.
@@ -26,8 +27,8 @@ fn full_bus() -> (Broadcaster<Payload>, Watcher<Payload>) {
     (bus, watcher)
 }
 
-/// Spawns a thread that publishes an event, waiting for capacity, and returns whether the event was
-/// accepted.
+/// Spawns a thread that publishes an event, waits for capacity if the queue is full, and returns
+/// whether the event was accepted.
 fn waiting(publisher: Publisher<Payload>, number: u32) -> JoinHandle<bool> {
     spawn(move || match publisher.publish(Payload::new(number)) {
         Ok(()) => true,
@@ -56,7 +57,7 @@ fn waiting_task(publisher: Publisher<Payload>, number: u32) -> Task {
     task
 }
 
-/// Waits for the next event, and returns its number.
+/// Waits for the next event and returns its number.
 fn next(watcher: &mut Watcher<Payload>) -> u32 {
     match watcher.recv() {
         Ok(Delivery::Event(event)) => event.number(),
@@ -128,7 +129,7 @@ fn two_publishers_against_a_reader_of_a_batch() {
         let all = [8, 9].map(|number| waits(bus.publisher(), number));
         begin();
         assert_eq!(watcher.recv_batch().unwrap().len(), 2);
-        // The next call returns the slots, and does not wait.
+        // The next call gives back the slots and does not wait.
         assert_eq!(watcher.try_recv_batch().unwrap().len(), 2);
         for waiting in all {
             assert!(waiting.join().unwrap());
@@ -155,7 +156,8 @@ fn an_attempt_against_a_publisher_that_waits() {
     });
 }
 
-/// A batch whose first event was accepted waits for the reader with its second event.
+/// The first event in a batch is accepted, and the second event waits for the reader to free
+/// capacity.
 fn a_batch_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(2, OverflowPolicy::Wait);
@@ -177,7 +179,7 @@ fn a_batch_with_a_nested_event_against_the_reader() {
         let publisher = bus.publisher();
         let filter = move |event: &Payload| {
             if event.number() == 1 {
-                // If the queue holds both events, it has no capacity for this one.
+                // If the queue holds both events, the queue has no capacity for the filter's event.
                 let _ = publisher.try_publish(Payload::new(10));
             }
             true
@@ -243,8 +245,8 @@ fn a_task_that_is_ready_before_a_publisher() {
 }
 
 /// A publisher with a deadline waits first, followed by a task that is not polled and by a thread.
-/// The publisher is given its turn just when its deadline expires and does not use it, so the turn
-/// passes to the thread.
+/// The publisher is given its turn just as its deadline expires and does not use the turn, so the
+/// turn passes to the thread.
 fn a_deadline_before_a_task_that_is_not_polled() {
     explore(Exploration::default().after_set_up(), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -292,8 +294,8 @@ fn a_topic_against_another_topic() {
 }
 
 /// A publisher waits for one watcher. Another watcher is also full and is never read, but its
-/// filter rejects the event. The reader of the first watcher frees its slot, another event fills
-/// it, and the reader frees it again.
+/// filter rejects the event. The first watcher's reader frees the only slot, another event fills
+/// the slot, and the reader frees the slot again.
 fn a_publisher_beside_another_topic_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::Wait);
@@ -323,7 +325,7 @@ fn a_filter_of_a_full_watcher_is_asked_once() {
         let bus = inline_bus(1, OverflowPolicy::Wait);
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = asked.clone();
-        // Relaxed: the bus's lock orders the calls.
+        // Relaxed: the bus's lock orders the calls to the filter.
         let filter = move |_: &Payload| counted.fetch_add(1, Ordering::Relaxed) < 9;
         let mut watcher = bus.watch_builder().filter(filter).watch().unwrap();
         bus.publisher().try_publish(Payload::new(0)).unwrap();
@@ -358,7 +360,8 @@ fn a_publisher_against_a_drop() {
     });
 }
 
-/// Two publishers are already waiting when another thread drops the full watcher. Both continue.
+/// Two publishers are already waiting when another thread drops the full watcher. Both publishers
+/// continue.
 fn two_publishers_against_a_drop() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, watcher) = full_bus();

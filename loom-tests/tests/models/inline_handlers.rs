@@ -1,4 +1,4 @@
-//! Handlers on an inline bus, and the threads that wait for them.
+//! Models of handlers on an inline bus and of threads that wait for the handlers.
 //!
 //! The set-up is not explored. Each handler is a `Runner` that runs on one of the model's threads.
 
@@ -8,7 +8,8 @@ use eventcast::OverflowPolicy;
 use eventcast::testing::{Exploration, Payload, begin, finish};
 use eventcast_loom_tests::{explore, inline_bus, spawn};
 
-/// A flush waits for a handler on another thread, which has then handled the event.
+/// A flush waits for a handler on another thread. When the flush returns, the handler has handled
+/// the event.
 fn a_flush_against_a_handler() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -44,7 +45,8 @@ fn a_flush_against_a_publisher() {
     });
 }
 
-/// A shutdown waits for a handler on another thread, which has then handled the event.
+/// A shutdown waits for a handler on another thread. When the shutdown returns, the handler has
+/// handled the event.
 fn a_shutdown_against_a_handler() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -59,8 +61,8 @@ fn a_shutdown_against_a_handler() {
     });
 }
 
-/// A thread waits for the end of a handler while a filter drops the handler from inside a publish
-/// call. The thread is woken after the call returns.
+/// A thread waits for a handler to end while a filter drops the handler from inside a publish call.
+/// The thread is woken after the publish call returns.
 fn a_filter_that_drops_a_handler_against_a_join() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);

@@ -1,6 +1,6 @@
-//! The program that contains all models. It runs each model in its own process.
+//! The program that contains all models and runs each model in its own process.
 //!
-//! Without `--cfg eventcast_loom`, it contains no models.
+//! Without `--cfg eventcast_loom`, the program does not contain any models.
 
 #[cfg(eventcast_loom)]
 macro_rules! models {

@@ -1,6 +1,7 @@
-//! A pulling reader, to which the dispatcher has lent the fan-out while the dispatcher naps. Each
-//! model begins in this state, with event 0 in the reader's mailbox. A nap never times out in a
-//! model, so every wake-up that a model relies on must really happen.
+//! Models of a pulling reader, to which the dispatcher has lent the fan-out while the dispatcher
+//! naps. Each model begins with the fan-out lent to the reader and with event 0 in the reader's
+//! mailbox. A nap never times out in a model, so every wake-up that a model relies on must actually
+//! happen.
 
 use std::time::Duration;
 
@@ -9,11 +10,11 @@ use eventcast::{Broadcaster, Delivery, OverflowPolicy, Publisher, Watcher};
 use eventcast_loom_tests::{direct_bus, explore, numbers, spawn};
 use loom::future::block_on;
 
-/// Returns a bus with this incoming capacity, and its watcher, which pulls.
+/// Returns a bus with the given incoming capacity, and a watcher that pulls.
 fn lent(incoming: usize) -> (Broadcaster<Payload>, Watcher<Payload>) {
     let bus = direct_bus(incoming, 2, OverflowPolicy::Wait);
-    // The dispatcher has not run yet. It processes the registration, the event and a flush, and has
-    // then completed a round in which the reader was not asleep.
+    // The dispatcher has not run yet. Once the dispatcher has processed the registration, the event
+    // and a flush, it has completed a round in which the reader was not asleep.
     let watcher = bus.watch().unwrap();
     bus.publisher().try_publish(Payload::new(0)).unwrap();
     rest(&bus);
@@ -21,7 +22,8 @@ fn lent(incoming: usize) -> (Broadcaster<Payload>, Watcher<Payload>) {
     (bus, watcher)
 }
 
-/// Returns the same as [`lent`], but with an incoming queue that is full and contains three events.
+/// Returns the same bus and watcher as [`lent`], but the incoming queue is full and contains three
+/// events.
 fn filled() -> (Broadcaster<Payload>, Watcher<Payload>, Publisher<Payload>) {
     let (bus, watcher) = lent(3);
     let publisher = bus.publisher();
@@ -54,7 +56,7 @@ fn a_reader_against_a_publisher() {
     });
 }
 
-/// Two threads publish, and one of them then reads: it pulls, and then sleeps.
+/// Two threads publish, and one of the threads then reads. The reader first pulls and then sleeps.
 fn a_reader_against_two_publishers() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = lent(3);
@@ -97,8 +99,8 @@ fn a_reader_against_a_publisher_that_waits() {
 }
 
 /// A publisher that must not wait finds the incoming queue full, and frees capacity by moving
-/// events into the mailbox, which is then full as well. A second such publisher races with the
-/// reader.
+/// events into the mailbox, which is then full as well. A second publisher that must not wait races
+/// with the reader.
 fn a_reader_against_a_publisher_that_frees_capacity() {
     explore(Exploration::default().after_set_up(), || {
         let (_bus, mut watcher, publisher) = filled();
@@ -142,8 +144,9 @@ fn a_reader_against_a_flush() {
     });
 }
 
-/// A flush is pushed while the dispatcher begins to nap. The dispatcher completes the flush. It is
-/// woken by the push or, if the push happened too early for that, by the drop of the reader.
+/// A flush is pushed while the dispatcher begins to nap. The dispatcher completes the flush. The
+/// dispatcher is woken by the push or, if the push happened too early to wake the dispatcher, when
+/// the reader is dropped.
 fn a_flush_against_lending() {
     explore(Exploration::default().after_set_up(), || {
         let bus = direct_bus(3, 2, OverflowPolicy::Wait);
@@ -170,7 +173,7 @@ fn a_reader_against_shutdown() {
     });
 }
 
-/// The reader pulls while another thread publishes and then stops it.
+/// The reader pulls while another thread publishes and then stops the reader.
 fn a_reader_against_a_stop() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = lent(3);

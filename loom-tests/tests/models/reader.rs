@@ -9,13 +9,13 @@ use eventcast::{Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::table::MEETS;
 use eventcast_loom_tests::{Model, bus, explore, numbers, select, set_cell, spawn};
 
-/// A column, which is an operation on the mailbox. The queue has a capacity of one, and contains
-/// event 0 except for `Offer`.
+/// A column of the reader matrix, which is an operation on the mailbox. The queue has a capacity of
+/// one. Except for `Offer`, the queue contains event 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meet {
     /// Event 1 is published, and fits in the queue.
     Offer,
-    /// Event 1 is published. It is lost if the queue is full.
+    /// Event 1 is published, and it is lost if the queue is full.
     Gap,
     /// Event 1 is published. Event 0 is lost if the queue is full.
     Oldest,
@@ -42,8 +42,8 @@ impl Meet {
         }
     }
 
-    /// Returns how many deliveries a reader takes. If the watcher is stopped, the reader reads
-    /// until the end.
+    /// Returns the number of deliveries that a reader takes. If the watcher is stopped, the reader
+    /// reads until the end.
     fn deliveries(self) -> usize {
         match self {
             Self::Offer => 1,
@@ -52,8 +52,8 @@ impl Meet {
         }
     }
 
-    /// Returns whether these events and this number of lost events are a valid result for a reader
-    /// that has reached the end.
+    /// Returns whether the given events and the given number of lost events are a valid result for
+    /// a reader that has reached the end.
     fn allows(self, events: &[u32], lost: u64) -> bool {
         match self {
             Self::Offer => (events, lost) == (&[1], 0),
@@ -85,8 +85,8 @@ impl Found {
     }
 }
 
-/// A row, which is the reader's operation. The function returns the watcher unless it has dropped
-/// it.
+/// A row of the reader matrix, which is the reader's operation. The function returns the watcher
+/// unless the function has dropped the watcher.
 type Read = fn(Watcher<Payload>, Meet) -> (Found, Option<Watcher<Payload>>);
 
 fn against(meet: Meet, read: Read) {

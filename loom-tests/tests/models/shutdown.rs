@@ -1,4 +1,4 @@
-//! The end of the bus races with threads that are using the bus.
+//! Models in which the end of the bus races with threads that are using the bus.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use eventcast_loom_tests::{bus, explore, numbers, spawn};
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicBool, Ordering};
 
-/// A publish races with a shutdown. Either the event is accepted and delivered, or it is refused
-/// and returned.
+/// A publish call races with a shutdown. Either the event is accepted and delivered, or the event
+/// is refused and returned.
 fn publish_against_shutdown() {
     explore(Exploration::default().in_full_detail(), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -33,8 +33,8 @@ fn publish_against_shutdown() {
     });
 }
 
-/// Two publishers race with a close, and with each other for the last slot. Each event is either
-/// accepted or returned.
+/// Two publishers race with each other for the last slot while the bus is being closed. Each event
+/// is either accepted or returned.
 fn two_publishers_against_close() {
     explore(Exploration::default().with_two_cells().after_set_up().first(30_000), || {
         let bus = bus(1, 2, OverflowPolicy::DropIncoming);
@@ -80,8 +80,8 @@ fn two_publishers_and_a_shutdown() {
     });
 }
 
-/// A publisher waiting for capacity races with a close. The close releases the publisher, and each
-/// of its events is either delivered or returned.
+/// The bus is closed while a publisher is waiting for capacity. Closing the bus releases the
+/// publisher, and each of the publisher's events is either delivered or returned.
 fn close_releases_a_publisher_that_waits_for_capacity() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
@@ -101,7 +101,7 @@ fn close_releases_a_publisher_that_waits_for_capacity() {
     });
 }
 
-/// Two shutdowns race. Both return the same report.
+/// Two shutdowns race. Both shutdowns return the same report.
 fn two_shutdowns_agree() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -183,7 +183,7 @@ fn an_awaited_flush_against_a_publish() {
     });
 }
 
-/// A flush races with a publish on a bus without watchers. The dispatcher wakes the flushing
+/// A flush races with a publish call on a bus without watchers. The dispatcher wakes the flushing
 /// thread, or the thread finds the flush complete.
 fn a_flush_against_a_publish() {
     explore(Exploration::default().after_set_up().first(30_000), || {
@@ -198,8 +198,8 @@ fn a_flush_against_a_publish() {
     });
 }
 
-/// A thread waits for the end of a handler that was stopped and has never run, while another thread
-/// drops the handler. The waiting thread then sees the final counters.
+/// A thread waits for the end of a handler that was stopped before it ever ran, while another
+/// thread drops the handler. The waiting thread then sees the final counters.
 fn join_against_a_drop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::DropIncoming);
@@ -208,7 +208,8 @@ fn join_against_a_drop() {
         rest(&bus);
         begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
-        // The runner was registered first, so the dispatcher has also offered the event to it.
+        // The runner was registered first, so the dispatcher has also offered the event to the
+        // runner.
         assert!(behind.recv().is_ok());
         let handle = runner.handle();
         handle.stop();
@@ -222,12 +223,12 @@ fn join_against_a_drop() {
     });
 }
 
-/// A thread waits for the end of a handler that another thread stops. The waiting thread then sees
-/// the effects of the handler's last actions.
+/// A thread waits for a handler to end while another thread stops the handler. The waiting thread
+/// then sees the effects of the handler's last actions.
 fn join_against_the_end_of_a_handler() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        /// Sets a flag when the handler is dropped. The ordering of the store publishes nothing, so
-        /// the bus has to publish the store.
+        /// Sets a flag when the handler is dropped. The flag is set with a relaxed store, so the
+        /// bus has to publish the store.
         struct Deed(loom::sync::Arc<AtomicBool>);
         impl Drop for Deed {
             fn drop(&mut self) {

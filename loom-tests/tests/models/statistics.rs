@@ -1,5 +1,5 @@
-//! Statistics that are read while the bus is working. They never show more events delivered and
-//! lost than offered.
+//! Models of statistics that are read while the bus is working. The number of delivered and lost
+//! events in the statistics never exceeds the number of offered events.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ fn check(stats: &BusStats) {
     }
 }
 
-/// Offers a batch of two events to a queue with a capacity of one and this policy, while a thread
-/// takes a snapshot. No thread reads the watcher.
+/// Offers a batch of two events to a queue with a capacity of one and the given policy, while a
+/// thread takes a snapshot. No thread reads the watcher.
 fn against_an_offer(policy: OverflowPolicy) {
     explore(Exploration::default().after_set_up().first(30_000), move || {
         let bus = bus(2, 1, policy);
@@ -47,13 +47,13 @@ fn statistics_against_a_loss_of_the_oldest() {
 }
 
 /// A thread takes a snapshot while the dispatcher counts an event whose wait has timed out. The
-/// limit is zero, so it has expired although time does not advance in the model.
+/// time limit is zero, so it has already expired even though time does not advance in the model.
 fn statistics_against_a_wait_that_is_over() {
     against_an_offer(OverflowPolicy::WaitFor(Duration::ZERO));
 }
 
 /// A thread takes a snapshot while another thread stops a watcher for which the dispatcher is
-/// waiting. The stop causes the dispatcher to count the event that did not fit.
+/// waiting. Stopping the watcher causes the dispatcher to count the event that did not fit.
 fn statistics_against_a_stop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -104,8 +104,8 @@ fn statistics_against_a_reader() {
 }
 
 /// A thread takes a snapshot while another thread drops a watcher that has read one of two events.
-/// The event that the drop discards is counted only after it has been offered, and the event that
-/// was read remains counted.
+/// The event that is discarded with the watcher is counted only after it has been offered, and the
+/// event that was read remains counted.
 fn statistics_against_a_drop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -126,7 +126,7 @@ fn statistics_against_a_drop() {
         });
         dropping.join().unwrap();
         looking.join().unwrap();
-        // One event was read, and the drop discarded the other event.
+        // One event was read, and dropping the watcher discarded the other event.
         assert!(bus.shutdown().complete);
         let departed = bus.stats().departed;
         assert_eq!((departed.offered, departed.delivered, departed.dropped.stopped), (2, 1, 1));

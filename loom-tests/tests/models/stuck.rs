@@ -1,6 +1,6 @@
-//! Threads and tasks wait while something else is stuck: the dispatcher is blocked by a watcher
-//! without a reader, a handler does not end, or the clock does not advance. No unrelated activity
-//! can wake them in these models.
+//! Models in which threads and tasks wait while something else is stuck. The dispatcher is blocked
+//! by a watcher without a reader, a handler does not end, or the clock does not advance. No
+//! unrelated activity can wake the waiting threads and tasks.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,8 +14,8 @@ use eventcast::{Delivery, OverflowPolicy};
 use eventcast_loom_tests::{bus, bus_at, explore, spawn};
 use loom::future::block_on;
 
-/// A close races with a publisher waiting for capacity that no reader will free. The close releases
-/// the publisher.
+/// The bus is closed while a publisher waits for capacity that no reader will free. Closing the bus
+/// releases the publisher.
 fn close_against_a_publisher_blocked_by_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
@@ -151,7 +151,7 @@ fn abandoning_against_a_registration() {
 
 /// Two tasks with different deadlines wait for a bus that does not end. The earlier deadline ends
 /// one wait even though the timer had been set to the later deadline. The other wait is dropped,
-/// and leaves no entry in the timer.
+/// and does not leave an entry in the timer.
 fn a_deadline_against_a_later_one() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();

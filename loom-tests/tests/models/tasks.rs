@@ -1,4 +1,4 @@
-//! The wakers of waiting tasks, and of threads that wait in a `Select`.
+//! Models of the wakers of waiting tasks, and of threads that wait in a `Select`.
 
 use eventcast::error::{PublishError, TryRecvError};
 use eventcast::testing::{Exploration, Payload, Select, begin, rest};
@@ -22,7 +22,7 @@ fn a_receiving_task_against_publish() {
     });
 }
 
-/// A task begins to wait while another thread stops its watcher. The task's wait ends.
+/// A task begins to wait while another thread stops its watcher. The task stops waiting.
 fn a_receiving_task_against_stop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -50,8 +50,8 @@ fn a_publishing_task_against_the_dispatcher() {
     });
 }
 
-/// A task waiting for capacity races with a close. The close releases the task, and its event is
-/// delivered or returned.
+/// The bus is closed while a task is waiting for capacity. Closing the bus releases the task, and
+/// the task's event is delivered or returned.
 fn a_publishing_task_against_close() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -92,7 +92,8 @@ fn an_awaited_handler_against_shutdown() {
 }
 
 /// A thread waits for two watchers in one `Select`. A second thread stops one watcher, and a third
-/// thread publishes an event for the other watcher. The waiting thread notices both.
+/// thread publishes an event for the other watcher. The waiting thread notices both the stop and
+/// the event.
 fn a_select_of_two_watchers() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);

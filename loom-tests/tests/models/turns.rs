@@ -1,12 +1,12 @@
-//! Waiting for the only slot in the incoming queue. Each waiter is given its turn, even if the
-//! previous waiter does not use its own turn. There is a model for each combination of a first and
-//! a second waiter.
+//! Models of waiting for the only slot in the incoming queue. Each waiter is given its turn, even
+//! if the previous waiter does not use its own turn. There is a model for each combination of a
+//! first and a second waiter.
 //!
-//! The row determines the first waiter and what one thread does with it. The column determines the
-//! operation with which another thread waits second. The dispatcher, which frees the slot, is the
-//! third thread. The set-up is not explored. When it is complete, an event fills the incoming
-//! queue, the dispatcher is about to wake up for the event, and the first waiter, if it is a task,
-//! is already waiting.
+//! The row determines the first waiter and what one thread does with that waiter. The column
+//! determines the operation with which another thread waits second. The dispatcher, which frees the
+//! slot, is the third thread. The set-up is not explored. When the set-up is complete, an event
+//! fills the incoming queue, the dispatcher is about to wake up for the event, and the first
+//! waiter, if it is a task, is already waiting.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,19 +30,19 @@ enum Got {
 /// The outcome for the first waiter once the slot may be free.
 #[derive(Clone, Copy)]
 enum Then {
-    /// It begins to wait only now, because it is a blocking call.
+    /// The first waiter begins to wait only now, because it is a blocking call.
     Begins,
     GoesOn,
     IsGivenUp,
-    /// It is a task that is not polled until the second waiter has had its turn.
+    /// The first waiter is a task that is not polled until the second waiter has had its turn.
     IsNotPolled,
 }
 
-/// A row, which consists of the first waiter and its outcome. A task is already waiting when the
-/// race begins.
+/// A row of the turn matrix, which consists of the first waiter and its outcome. A task is already
+/// waiting when the race begins.
 type First = (fn(Bus) -> Task, Then);
 
-/// A column, which is the second waiter.
+/// A column of the turn matrix, which is the second waiter.
 type Behind = fn(&Bus) -> Got;
 
 const COLUMNS: [(&str, Behind); 2] =

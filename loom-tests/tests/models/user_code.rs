@@ -1,4 +1,4 @@
-//! User code that panics or shuts the bus down in the middle of a race.
+//! Models of user code that panics or shuts the bus down in the middle of a race.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Clone for Fragile {
 }
 
 /// An event's `Clone` panics on the dispatcher while a reader waits for the event. The reader still
-/// receives the event, and then the loss that follows.
+/// receives the event, and then the report of the loss that follows.
 fn a_clone_that_panics_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus_of(2, 1, OverflowPolicy::DropIncoming);
@@ -45,7 +45,7 @@ fn a_clone_that_panics_against_a_reader() {
 }
 
 /// A handler panics, which ends the handler, while a thread shuts the bus down. The shutdown waits
-/// until the handler has ended, but not longer.
+/// until the handler has ended, but no longer.
 fn a_handler_that_panics_against_shutdown() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -62,7 +62,7 @@ fn a_handler_that_panics_against_shutdown() {
 }
 
 /// A filter panics while another thread reads the filter's watcher. The watcher ends, but the bus
-/// does not.
+/// does not end.
 fn a_filter_that_panics_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
@@ -89,9 +89,8 @@ impl Drop for ShutsDown {
     }
 }
 
-/// The dispatcher drops a filter that owns a value which shuts the bus down when it is dropped. The
-/// dispatcher does not wait for itself there, and a thread that waits for the end of the bus sees
-/// it.
+/// The dispatcher drops a filter that owns a [`ShutsDown`]. The dispatcher does not wait for itself
+/// in the resulting shutdown, and a thread that waits for the bus to end sees that it has ended.
 fn a_filter_that_shuts_down_when_it_goes() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
@@ -107,7 +106,7 @@ fn a_filter_that_shuts_down_when_it_goes() {
 }
 
 /// A thread drops a handler that has not run and that owns a [`ShutsDown`]. Another thread waits
-/// for the end of the bus, and sees it.
+/// for the bus to end and sees that it has ended.
 fn a_runner_that_shuts_down_when_it_goes() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));

@@ -6,9 +6,9 @@ use eventcast::testing::{Exploration, Payload, Sign, begin, finish, rest};
 use eventcast::{Delivery, OverflowPolicy};
 use eventcast_loom_tests::{bus, explore, numbers, spawn};
 
-/// A registration races with a publish on another thread. This is the first half of G2: the watcher
-/// sees a suffix of the published events, including every event that was published after `watch`
-/// returned.
+/// A registration races with a publish call on another thread. This model checks the first half of
+/// guarantee G2, which is that the watcher sees a suffix of the published events, including every
+/// event that was published after `watch` returned.
 fn registration_against_publish() {
     explore(Exploration::default().first(30_000), || {
         let bus = bus(3, 3, OverflowPolicy::DropIncoming);
@@ -25,8 +25,8 @@ fn registration_against_publish() {
     });
 }
 
-/// The other half of G2: the watcher does not see an event whose publish call returned before
-/// `watch` was called.
+/// Checks the other half of guarantee G2, which is that the watcher does not see an event whose
+/// publish call returned before `watch` was called.
 fn nothing_published_before_is_seen() {
     explore(Exploration::default().first(30_000), || {
         let bus = bus(4, 3, OverflowPolicy::DropIncoming);
@@ -56,8 +56,8 @@ fn parking_against_publish() {
     });
 }
 
-/// Credit and the low watermark. A reader and a dispatcher waiting for it are never both asleep. No
-/// event is lost, and the queue never holds more events than its capacity.
+/// Checks credit and the low watermark. A reader and a dispatcher waiting for that reader are never
+/// both asleep. No event is lost, and the queue never holds more events than its capacity.
 fn credit_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -171,8 +171,8 @@ fn drop_of_a_stopped_watcher_against_an_offer() {
         let watcher = bus.watch().unwrap();
         rest(&bus);
         begin();
-        // After this flush the dispatcher has registered the watcher, so it cannot learn of the
-        // stop from the registration.
+        // After this flush the dispatcher has registered the watcher, so the registration cannot
+        // reveal the stop to the dispatcher.
         bus.flush(Duration::from_secs(1)).unwrap();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         watcher.stop();
@@ -196,13 +196,13 @@ fn drop_on_an_idle_bus() {
         };
         let watcher = bus.watch_builder().filter(filter).watch().unwrap();
         let dropping = spawn(move || drop(watcher));
-        // A lost wake-up is a deadlock here, which loom reports.
+        // A lost wake-up would be a deadlock here, which loom would report.
         gone.wait();
         dropping.join().unwrap();
     });
 }
 
-/// Two threads each drop a watcher at the same time, on an idle bus. The dispatcher reaps both
+/// Two threads each drop a watcher at the same time on an idle bus. The dispatcher reaps both
 /// senders without another event.
 fn two_drops_on_an_idle_bus() {
     explore(Exploration::default().after_set_up().first(30_000), || {
@@ -218,7 +218,7 @@ fn two_drops_on_an_idle_bus() {
         rest(&bus);
         begin();
         let dropping = [spawn(move || drop(first)), spawn(move || drop(second))];
-        // A lost wake-up is a deadlock here, which loom reports.
+        // A lost wake-up would be a deadlock here, which loom would report.
         first_gone.wait();
         second_gone.wait();
         for dropping in dropping {

@@ -1,12 +1,12 @@
-//! Compares the public API of the published libraries with the files that record it,
+//! Compares the public API of the published libraries with the files that record the API,
 //! `docs/api*.txt`. Every change to the API therefore shows up as a change to one of these files,
 //! which a reviewer will notice. `--write` updates the files. The program also checks that
 //! rustdoc's search finds the words in `docs/search-words.txt`.
 //!
 //! The program reads rustdoc's JSON, which a stable rustdoc writes only with `RUSTC_BOOTSTRAP`.
-//! Cargo therefore runs this program instead of rustdoc, and the program sets the variable only
-//! for rustdoc. Otherwise, build scripts that check the variable would cause half of the
-//! dependencies to be rebuilt.
+//! Cargo therefore runs this program instead of rustdoc, and the program sets the variable only for
+//! rustdoc. If the variable were set more widely, build scripts that check it would cause half of
+//! the dependencies to be rebuilt.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program of the repository")]
 
 mod search;
@@ -136,7 +136,7 @@ fn skip(text: &str) -> Done<()> {
     Ok(())
 }
 
-/// Prints added and removed lines. Returns whether there are no differences.
+/// Prints the added and removed lines. Returns whether there are no differences.
 fn compare(file: &Path, now: &str) -> Done<bool> {
     let known =
         fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;

@@ -1,8 +1,8 @@
-//! Checks that rustdoc's search finds certain words. It reads the names and aliases of the public
-//! items from rustdoc's JSON.
+//! Checks that rustdoc's search finds certain words. The check reads the names and aliases of the
+//! public items from rustdoc's JSON.
 //!
-//! An alias on a type in a private module is also in the JSON, but the search does not find it. The
-//! search only finds aliases on the `pub use` that re-exports the type.
+//! An alias on a type in a private module is also in the JSON, but the search does not find that
+//! alias. The search finds only aliases on the `pub use` that re-exports the type.
 
 use std::collections::HashSet;
 
@@ -30,7 +30,8 @@ pub(crate) fn missing(json: &Value) -> Vec<&'static str> {
     WORDS.lines().filter(|word| !found.has(word)).collect()
 }
 
-/// The names and aliases in the search index, in the normalized form that the search compares.
+/// The names and aliases in the search index, in the normalised form that the search uses for
+/// comparisons.
 #[derive(Default)]
 struct Found {
     names: Vec<String>,
@@ -74,7 +75,7 @@ impl Found {
     }
 }
 
-/// Returns a name in the normalized form that the search compares.
+/// Returns a name in the normalised form that the search uses for comparisons.
 fn normal(name: &str) -> String {
     name.to_lowercase().replace('_', "")
 }

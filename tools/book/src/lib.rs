@@ -1,5 +1,5 @@
-//! Compiles and runs the code in the book as documentation tests: `cargo test -p eventcast-book
-//! --doc`.
+//! Compiles and runs the code in the book as documentation tests, with `cargo test -p
+//! eventcast-book --doc`.
 //!
 //! `mdbook build docs` builds the book's pages from the same files.
 

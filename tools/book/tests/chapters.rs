@@ -38,7 +38,7 @@ fn every_chapter_ends_with_its_faults_and_its_tests() {
     }
 }
 
-/// Returns the number of words in a text, without code blocks and comments.
+/// Returns the number of words in a text, not counting code blocks and comments.
 fn words(text: &str) -> usize {
     let mut in_code = false;
     let is_prose = |line: &&str| {
@@ -50,7 +50,7 @@ fn words(text: &str) -> usize {
     lines.flat_map(str::split_whitespace).filter(|word| word.contains(char::is_alphanumeric)).count()
 }
 
-/// A change that adds text to the documents must shorten them elsewhere.
+/// A change that adds text to the documents must shorten the documents elsewhere.
 #[test]
 fn the_documents_are_short() {
     for (folder, most) in [("docs", MOST_WORDS_OF_THE_REFERENCE), ("docs/book", MOST_WORDS_OF_THE_BOOK)] {

@@ -22,7 +22,7 @@ fn anchors(document: &Document) -> Vec<String> {
         .collect()
 }
 
-/// Returns a description of the problem with a link, if there is one.
+/// Returns a description of the problem with a link, if there is a problem.
 fn fault(from: &Document, link: &str, anchors: &HashMap<String, Vec<String>>) -> Option<String> {
     if link.contains("://") {
         return None;

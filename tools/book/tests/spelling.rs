@@ -1,8 +1,8 @@
 //! Checks that the documents use British spelling, apart from the words in `docs/words.txt`.
 //!
-//! The dictionary is Hunspell's: the system's, or `en_GB.aff` and `en_GB.dic` in the directory that
-//! `EVENTCAST_DICTIONARY` names. Without a dictionary, the spelling is not checked and the test is
-//! ignored.
+//! The test uses the system's Hunspell dictionary, or the files `en_GB.aff` and `en_GB.dic` in the
+//! directory that the environment variable `EVENTCAST_DICTIONARY` names. Without a dictionary, the
+//! spelling is not checked and the test is ignored.
 
 mod documents;
 
@@ -26,7 +26,7 @@ fn folder() -> PathBuf {
     env::var_os("EVENTCAST_DICTIONARY").map_or_else(|| "/usr/share/hunspell".into(), PathBuf::from)
 }
 
-/// Returns the reason why the spelling cannot be checked, if there is one. If
+/// Returns the reason why the spelling cannot be checked, if there is a reason. If
 /// `EVENTCAST_DICTIONARY` names a directory without a dictionary, the test runs and fails.
 fn missing() -> Option<String> {
     let is_there = env::var_os("EVENTCAST_DICTIONARY").is_some() || folder().join("en_GB.dic").exists();

@@ -1,4 +1,4 @@
-//! Checks that the project's text is plain English, as far as a program can.
+//! Checks that the project's text is plain English, as far as a program can check this.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Command-line parsing, and error messages for invalid arguments.
+//! Parses the command line and formats error messages for invalid arguments.
 
 use std::env;
 use std::process::ExitCode;
@@ -39,8 +39,9 @@ impl Args {
 
 /// Parses the command line. If there is nothing to run, returns the exit status.
 pub(crate) fn read() -> Result<Args, ExitCode> {
-    // Arguments may contain control characters. clap prints them unescaped, or removes them if its
-    // `color` feature is on, which depends on the other programs in the same build.
+    // Arguments may contain control characters. clap prints control characters unescaped, or
+    // removes them if its `color` feature is on, which depends on the other programs in the same
+    // build.
     let args = env::args_os().map(|arg| escape(&arg.to_string_lossy()).to_string());
     Args::try_parse_from(args).map_err(|error| {
         let text = error.render().to_string();

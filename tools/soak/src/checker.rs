@@ -1,8 +1,8 @@
-//! Checks one watcher: order (G1), gaps at the right place (G7) and accounting (G6).
+//! Checks order (G1), gaps at the right place (G7) and accounting (G6) for one watcher.
 //!
 //! The journal, a watcher that does not lose any events, assigns a position to each event. If
-//! another watcher receives two consecutive events, the number of positions between them must be
-//! exactly the number that the gap between them reports.
+//! another watcher receives two consecutive events, the number of positions between the two events
+//! must be exactly the number that the gap between the events reports.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct Checker {
     missing: u64,
     received: u64,
     lagged: u64,
-    /// Whether the watcher ended before it had read everything.
+    /// Whether a handler's panic ended the watcher, possibly before it had read all of its events.
     pub(crate) gave_up: bool,
 }
 

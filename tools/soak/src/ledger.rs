@@ -33,7 +33,7 @@ pub(crate) struct Ledger {
     pub(crate) resting: AtomicU64,
     faults: Mutex<Vec<String>>,
     more: AtomicU64,
-    /// The active threads and tasks, each with what it is doing.
+    /// The active threads and tasks, each with a description of its current activity.
     working: Mutex<BTreeMap<String, String>>,
 }
 
@@ -68,7 +68,7 @@ impl Ledger {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Records what `who` is doing.
+    /// Records the current activity of the thread or task that is named `who`.
     pub(crate) fn work(&self, who: &str, what: String) {
         self.working.lock().unwrap_or_else(PoisonError::into_inner).insert(who.to_owned(), what);
     }

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! Threads and tasks publish at varying rates. Watchers with all policies are created and dropped.
-//! They are read in every possible way, they panic, and they have filters, hooks and prefixes that
-//! panic. Some events have a `Clone` or a `Drop` that panics. Recorders write to a store and to a
-//! sink that fails. Every two seconds, the publishers pause, and the bus's counts must equal the
-//! program's own counts. `docs/verification.md` describes what this can and cannot detect.
+//! The watchers are read in every possible way, their readers and handlers panic, and they have
+//! filters, hooks and prefixes that panic. Some events have a `Clone` or a `Drop` that panics.
+//! Recorders write to a store and to a sink that fails. Every two seconds, the publishers pause,
+//! and the bus's counts must equal the program's own counts. `docs/verification.md` describes what
+//! this program can and cannot detect.
 
 mod args;
 mod checker;
@@ -53,7 +54,8 @@ const LULL: Duration = Duration::from_secs(2);
 const INCOMING: u64 = 64;
 const JOURNAL: u64 = 256;
 
-/// The numbers of publishers and visitors on threads. The same numbers run in tasks.
+/// The numbers of publishers and visitors on threads. The same numbers of publishers and visitors
+/// run in tasks.
 const SOURCES: usize = 2;
 const VISITORS: u64 = 5;
 
@@ -72,14 +74,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the soak test to the end, and prints the violations. Returns whether there were no
+/// Runs the soak test to completion and prints the violations. Returns whether there were no
 /// violations.
 fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let seed = args.seed();
     let stop = Arc::new(AtomicBool::new(false));
     for signal in TERM_SIGNALS {
-        // When a second signal arrives, the flag is already set, so that signal terminates the
-        // program.
+        // When a second signal arrives, the flag is already set, so the second signal terminates
+        // the program.
         signal_hook::flag::register_conditional_shutdown(*signal, 130, stop.clone())?;
         signal_hook::flag::register(*signal, stop.clone())?;
     }

@@ -7,14 +7,15 @@ pub(crate) const RATE: u64 = 4;
 /// queues, caches and stores are filling up.
 const ENOUGH: usize = 20 * RATE as usize;
 
-/// The maximum by which the last third may exceed the second third, in bytes. In one-minute runs
-/// without leaks, the medians differ by less than 1 MiB either way, because allocators keep freed
-/// pages and each new thread adds an arena. If one event in 500 leaks, the growth exceeds this
-/// limit in the 20 seconds between the thirds of a one-minute run. Slower leaks show up in longer
-/// runs. (Events themselves are counted, so even a single leaked event is detected at the end.)
+/// The maximum amount by which the median of the last third of the samples may exceed the median of
+/// the second third, in bytes. In one-minute runs without leaks, the medians differ by less than 1
+/// MiB in either direction, because allocators keep freed pages and each new thread adds an arena.
+/// If one event in 500 leaks, the growth exceeds this limit in the 20 seconds between the thirds of
+/// a one-minute run. Slower leaks show up in longer runs. (Events themselves are counted, so even a
+/// single leaked event is detected at the end.)
 const TOLERANCE: u64 = 4 << 20;
 
-/// Returns the resident size in bytes, or `None` if `/proc` does not provide it.
+/// Returns the resident size in bytes, or `None` if `/proc` does not provide the size.
 pub(crate) fn resident() -> Option<u64> {
     #[cfg(target_os = "linux")]
     {
@@ -26,8 +27,8 @@ pub(crate) fn resident() -> Option<u64> {
     None
 }
 
-/// Returns a description of the sizes, and whether they level off, which is `None` if there are too
-/// few samples.
+/// Returns a description of the sizes, and whether the sizes level off. The second value is `None`
+/// if there are too few samples.
 pub(crate) fn judge(samples: &[u64]) -> (String, Option<bool>) {
     if samples.is_empty() {
         return ("not known on this system".to_owned(), None);

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::{self, Write as _};
 
-/// Writes to stdout. A reader that has closed the pipe, as in `| head`, is not a failure.
+/// Writes to stdout. It is not a failure if the reader has closed the pipe, as in `| head`.
 pub(crate) fn say(text: &str) -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -14,7 +14,7 @@ pub(crate) fn say(text: &str) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Writes a line to stderr, and ignores errors.
+/// Writes a line to stderr and ignores errors.
 pub(crate) fn complain(text: &str) {
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }

@@ -1,4 +1,5 @@
-//! The plan for one watcher in the soak test: its options, how it is read, and how it ends.
+//! The plan for one watcher in the soak test, which determines the watcher's options, how the
+//! watcher is read, and how it ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,13 +16,13 @@ use super::tick::{CLASSES, Mood, ON_PURPOSE, Tick};
 pub(crate) const QUEUE: u64 = 256;
 pub(crate) const PREFIX: u64 = 6;
 
-/// How a watcher ends when it has seen enough.
+/// How a watcher ends when it has seen enough events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Leave {
-    /// Stopped and then read to the end.
+    /// The watcher is stopped and then read to the end.
     Stop,
     Drop,
-    /// Dropped by a panic.
+    /// The watcher is dropped by a panic.
     Panic,
 }
 

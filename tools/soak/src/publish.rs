@@ -68,7 +68,8 @@ impl Source {
         };
         add(counter, refused.len() as u64);
         add(&self.ledger.accepted, (events - refused.len()) as u64);
-        // The refused events are dropped here. Without this, some of them would panic.
+        // The refused events are dropped here. Unless their mood is changed, some of the events
+        // would panic when they are dropped.
         for tick in &mut refused {
             tick.mood = Mood::Calm;
         }

@@ -1,5 +1,5 @@
-//! Exercises the recorder: recorders, a log, a handler, and recordings to a store and to a sink
-//! that fails in every way.
+//! Exercises recorders, a log, a handler, and recordings to a store and to a sink that fails in
+//! every way.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -29,8 +29,8 @@ struct Counts {
     closed: AtomicU64,
     /// The number of lost events that the hook received.
     reported: AtomicU64,
-    /// The number of events that the handler received, and the number of events on which it
-    /// panicked.
+    /// The number of events that the handler received, and the number of events on which the
+    /// handler panicked.
     handled: AtomicU64,
     panicked: AtomicU64,
     lines: AtomicU64,

@@ -1,5 +1,5 @@
-//! Short-lived watchers in tasks. They are read with `recv_async`, read as streams, cancelled in
-//! the middle of a wait, or awaited as runners.
+//! Short-lived watchers in tasks. The watchers are read with `recv_async`, read as streams,
+//! cancelled in the middle of a wait, or awaited as runners.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use super::visit::{PATIENCE, Visitor, handler, leave_in_panic, lock, panicked, t
 enum Form {
     Recv,
     Stream,
-    /// A receive that is cancelled after a while and started again.
+    /// A receive call that is cancelled after a while and started again.
     Cancelled,
 }
 
@@ -111,7 +111,7 @@ async fn step(form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) ->
             }
         }
     };
-    // Otherwise, a task that always finds an event would starve the other tasks.
+    // Without this call, a task that always finds an event would starve the other tasks.
     tokio::task::consume_budget().await;
     match received {
         Ok(Some(delivery)) => take(delivery.as_ref(), checker),
@@ -121,7 +121,7 @@ async fn step(form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) ->
     false
 }
 
-/// Waits until the accounting is correct, or records a fault if that takes too long.
+/// Waits until the accounting is correct, or records a fault if the wait takes too long.
 async fn finish(checker: &Mutex<Checker>, stats: impl Fn() -> Option<WatcherStats>) {
     let start = Instant::now();
     while !lock(checker).finish(stats().as_ref()) {

@@ -1,5 +1,5 @@
 //! The events of the soak test. Each event contains the number of its publisher, and the journal
-//! assigns its position.
+//! assigns the event's position.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::thread;
 /// The number of event classes. Some watchers receive only one class.
 pub(crate) const CLASSES: usize = 4;
 
-/// The text with which the message of every deliberate panic begins.
+/// The text at the beginning of every deliberate panic's message.
 pub(crate) const ON_PURPOSE: &str = "on purpose";
 
 /// The number of live events.
@@ -27,11 +27,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Sets the position. Only the journal calls this, once for each event.
+    /// Sets the position. Only the journal calls this method, once for each event.
     pub(crate) fn assign(&self, all: u64, class: u64) {
         self.class.store(class, Ordering::Relaxed);
         // Release: pairs with the load of `all` in `get`. A reader that sees this position also
-        // sees the one in the class.
+        // sees the position in the class.
         self.all.store(all, Ordering::Release);
     }
 

@@ -31,7 +31,7 @@ enum Form {
     Select,
 }
 
-/// The result of one step of reading.
+/// The result of one reading step.
 pub(crate) enum Step {
     More,
     Empty,
@@ -132,7 +132,8 @@ impl Visitor {
             Err(error) => return self.is_open(&error),
         };
         let _ = on_enough.set(handle.clone());
-        // The handler stops its own watcher, unless it had seen enough before its handle was set.
+        // The handler stops its own watcher, unless the handler had seen enough events before its
+        // handle was set.
         while !handle.join(Duration::from_millis(5)) {
             let Ok(seen) = checker.try_lock().map(|checker| checker.seen()) else { continue };
             if seen >= plan.enough {
@@ -147,7 +148,7 @@ impl Visitor {
         true
     }
 
-    /// Runs a handler on this thread. Returns `false` if the bus is closed.
+    /// Runs a handler on the current thread. Returns `false` if the bus is closed.
     fn run_handler(&mut self, plan: &Plan) -> bool {
         self.ledger.work(&self.name, format!("runner, {plan:?}"));
         let Some((builder, checker)) = plan.build(&self.bus, &self.ledger, &self.name) else { return true };
@@ -173,7 +174,7 @@ impl Visitor {
     }
 }
 
-/// Returns a handler that stops its own watcher when it has seen enough.
+/// Returns a handler that stops its own watcher when the handler has seen enough events.
 pub(crate) fn handler(
     plan: &Plan,
     checker: &Arc<Mutex<Checker>>,
@@ -261,7 +262,7 @@ fn step(form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) -> Step 
     }
 }
 
-/// Waits until the accounting is correct, or records a fault if that takes too long.
+/// Waits until the accounting is correct, or records a fault if the wait takes too long.
 fn finish(checker: &mut Checker, stats: impl Fn() -> Option<WatcherStats>) {
     let start = Instant::now();
     while !checker.finish(stats().as_ref()) {
@@ -279,7 +280,7 @@ pub(crate) fn take(delivery: Delivery<&Tick>, checker: &mut Checker) {
     }
 }
 
-/// Records a panic during a receive. Only an event's `Clone` may panic there.
+/// Records a panic during a receive call. Only an event's `Clone` may panic during such a call.
 pub(crate) fn panicked(copies: bool, checker: &mut Checker) {
     if copies {
         checker.unclonable();

@@ -1,4 +1,4 @@
-//! Runs the soak test as a process, and checks that a run of a few seconds does not find any
+//! Runs the soak test as a process and checks that a run of a few seconds does not find any
 //! violations.
 
 use std::process::{Command, Output};

@@ -1,7 +1,7 @@
-//! Runs tests in a separate process, by starting the test program again for a single test.
+//! Runs tests in a separate process by starting the test program again for a single test.
 //!
-//! This is for tests that check or change process-wide state, which would otherwise interfere with
-//! other tests in the same program.
+//! This module is for tests that check or change process-wide state and would otherwise interfere
+//! with other tests in the same program.
 
 use std::env;
 use std::ffi::OsStr;
@@ -11,11 +11,11 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 /// The environment variable that marks a process as a child and contains its orders.
 const ORDERS: &str = "EVENTCAST_TEST_CHILD";
 
-/// The separator between orders. It does not occur in paths or names.
+/// The separator between orders. The separator does not occur in paths or names.
 const SEPARATOR: char = '\u{1f}';
 
 /// Runs the test in a separate process and then returns from the test. In the separate process, the
-/// macro does nothing. It must be the first line of the test.
+/// macro does nothing. The macro must be the first line of the test.
 #[macro_export]
 macro_rules! in_own_process {
     () => {
@@ -49,12 +49,12 @@ pub fn is_child() -> bool {
     env::var_os(ORDERS).is_some()
 }
 
-/// Returns the orders if this process is a child, and `None` if it is not.
+/// Returns the orders if this process is a child, and `None` otherwise.
 pub fn orders() -> Option<Vec<String>> {
     env::var(ORDERS).ok().map(|orders| orders.split(SEPARATOR).map(str::to_owned).collect())
 }
 
-/// Returns a command that runs this test again, as a child with orders. `through` is a wrapper
+/// Returns a command that runs the given test again, as a child with orders. `through` is a wrapper
 /// command, which executes the command line that follows it.
 fn command(through: &[&str], test: &str, orders: &[&str]) -> Command {
     let program = env::current_exe().expect("the path of this program");
@@ -66,11 +66,11 @@ fn command(through: &[&str], test: &str, orders: &[&str]) -> Command {
     command
 }
 
-/// Runs this test again, as a child, and returns its exit status and output.
+/// Runs the given test again, as a child, and returns the child's exit status and output.
 ///
 /// # Panics
 ///
-/// Panics if the child cannot be started, or this program has no test with this name.
+/// Panics if the child cannot be started, or if this program has no test with the given name.
 pub fn output(test: &str) -> Output {
     let output = command(&[], test, &[""]).output().expect("a process can be started");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -78,7 +78,7 @@ pub fn output(test: &str) -> Output {
     output
 }
 
-/// Runs this test again, as a child, and prints its output.
+/// Runs the given test again, as a child, and prints the child's output.
 ///
 /// # Panics
 ///
@@ -119,7 +119,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts the test with this name again, as a child with orders.
+    /// Starts the test with the given name again, as a child with orders.
     ///
     /// # Panics
     ///
@@ -128,8 +128,8 @@ impl Running {
         Self::start_by(&[], test, orders)
     }
 
-    /// Like [`start`](Self::start), but through a wrapper command, which executes the command line
-    /// that follows it.
+    /// Starts a test like [`start`](Self::start), but through a wrapper command, which executes the
+    /// command line that follows it.
     ///
     /// # Panics
     ///
@@ -148,7 +148,8 @@ impl Running {
     ///
     /// # Panics
     ///
-    /// Panics if the child writes invalid UTF-8, or this program has no test with the child's name.
+    /// Panics if the child writes invalid UTF-8, or if this program has no test with the child's
+    /// name.
     pub fn hear(&mut self) -> Option<String> {
         let mut line = String::new();
         loop {
@@ -164,7 +165,7 @@ impl Running {
         }
     }
 
-    /// Sends a line to a child that is waiting for one.
+    /// Sends a line to a child that is waiting for a line.
     ///
     /// # Panics
     ///
@@ -179,13 +180,13 @@ impl Running {
     ///
     /// # Panics
     ///
-    /// If the child cannot be killed.
+    /// Panics if the child cannot be killed.
     pub fn kill(&mut self) {
         self.child.kill().expect("the child can be killed");
         self.child.wait().expect("the child ends");
     }
 
-    /// Waits until the child has ended, and returns the lines that it sends until then.
+    /// Waits until the child has ended, and returns the lines that the child sends until then.
     ///
     /// # Panics
     ///

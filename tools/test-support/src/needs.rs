@@ -1,10 +1,10 @@
 //! A harness for tests that not every machine can run, because they need a server, a dictionary or
 //! other files.
 //!
-//! An attribute cannot check whether these exist, because they may appear after the program was
-//! compiled. Such a test program therefore has `harness = false` and a `main` that calls [`run`].
-//! The harness is libtest-mimic, which counts a test that cannot run as ignored, and prints the
-//! reason after the test's name.
+//! An attribute cannot check whether a server or a file exists, because the server or the file may
+//! appear after the program was compiled. Such a test program therefore has `harness = false` and a
+//! `main` that calls [`run`]. The harness is libtest-mimic, which counts a test that cannot run as
+//! ignored, and prints the reason after the test's name.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -17,11 +17,12 @@ use libtest_mimic::{Arguments, Completion, Conclusion, Trial};
 /// The path of a test function in the program, and the function.
 pub type Test = (&'static str, fn());
 
-/// Tests with the same requirements, and the reason why they cannot run, or `None` if they can.
+/// Tests with the same requirements, and the reason why they cannot run, or `None` if the tests can
+/// run.
 pub type Group = (Option<String>, Vec<Test>);
 
-/// Returns the test functions with these paths, together with their names. If a test function is
-/// missing from all lists, the compiler reports it as unused.
+/// Returns the test functions with the given paths, together with their names. If a test function
+/// is missing from all lists, the compiler reports it as unused.
 #[macro_export]
 macro_rules! tests {
     ($($test:path),+ $(,)?) => {
@@ -36,12 +37,12 @@ const WITH_VALUE: [&str; 6] = ["--color", "--format", "--logfile", "--skip", "--
 ///
 /// - A test that cannot run is ignored, with a reason. The reason is also written to the file named
 ///   by `EVENTCAST_SKIPPED`.
-/// - With `--include-ignored` or `--ignored`, the test runs nevertheless.
-/// - With `--list`, the test is listed as ignored, so that `cargo nextest` skips it.
+/// - With `--include-ignored` or `--ignored`, such a test runs nevertheless.
+/// - With `--list`, such a test is listed as ignored, so that `cargo nextest` skips it.
 ///
 /// # Panics
 ///
-/// Panics if that file cannot be written.
+/// Panics if the file named by `EVENTCAST_SKIPPED` cannot be written.
 pub fn run(groups: impl IntoIterator<Item = Group>) -> ExitCode {
     let skipped = env::var_os("EVENTCAST_SKIPPED").map(PathBuf::from);
     conclude(env::args(), groups, skipped.as_deref()).exit_code()
@@ -109,8 +110,8 @@ fn split(words: impl IntoIterator<Item = String>) -> (Vec<String>, Vec<String>) 
     (options, filters)
 }
 
-/// Makes the harness run the tests that match any of the filters, and count the others as filtered
-/// out.
+/// Makes the harness run the tests that match any of the filters, and count the other tests as
+/// filtered out.
 fn select(arguments: &mut Arguments, mut filters: Vec<String>, trials: &[Trial]) {
     if filters.len() < 2 {
         arguments.filter = filters.pop();

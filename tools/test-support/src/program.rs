@@ -2,7 +2,8 @@
 
 use std::process::{Command, Output, Stdio};
 
-/// Runs a program, which must succeed, to completion. Returns its output on stdout and on stderr.
+/// Runs a program, which must succeed, to completion. Returns the program's output on stdout and on
+/// stderr.
 ///
 /// # Panics
 ///
@@ -43,7 +44,7 @@ pub fn check_closed_pipe_and_full_disk(program: &str) {
     let full = File::options().write(true).open("/dev/full").expect("the device");
     let stderr = run(full.into(), 1);
     assert!(stderr.contains("No space left on device"), "{program}: {stderr}");
-    // The other end is dropped immediately.
+    // The other end of the pair is dropped immediately.
     let closed = OwnedFd::from(UnixStream::pair().expect("a pair").0);
     let stderr = run(closed.into(), 0);
     assert!(!stderr.contains("Broken pipe"), "{program}: {stderr}");

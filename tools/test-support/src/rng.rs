@@ -1,7 +1,7 @@
 //! Seeded random choices.
 
-/// A small random number generator (`SplitMix64`). It is implemented here so that a seed gives the
-/// same numbers on every machine and after every update.
+/// A small random number generator (`SplitMix64`). The generator is implemented here so that a seed
+/// gives the same numbers on every machine and after every update.
 #[derive(Clone, Debug)]
 pub struct Rng(pub u64);
 

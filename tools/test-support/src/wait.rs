@@ -1,4 +1,4 @@
-//! Waits in tests. If a wait takes too long, the test fails.
+//! Functions that wait in tests. If a wait takes too long, the test fails.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// A timeout that is reached only if a test hangs, even on a machine that stalls for a minute.
 pub const LONG: Duration = Duration::from_secs(180);
 
-/// Runs a test that might hang, and makes it fail if it hangs.
+/// Runs a test that might hang, and makes the test fail if it hangs.
 ///
 /// # Panics
 ///
@@ -29,7 +29,8 @@ pub fn watched(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Waits until `done` returns true, for work on another thread that does not send a signal.
+/// Waits until `done` returns true, which is useful for work on another thread that does not send a
+/// signal.
 ///
 /// # Panics
 ///

@@ -1,8 +1,9 @@
-//! Checks an inline bus on a single thread, as a program for WebAssembly. `.ci/wasm` builds it for
-//! `wasm32-unknown-unknown` and runs it in Node.js. It makes the same checks on every other target.
+//! Checks an inline bus on a single thread, as a program for WebAssembly. `.ci/wasm` builds the
+//! program for `wasm32-unknown-unknown` and runs it in Node.js. The program makes the same checks
+//! on every other target.
 //!
-//! On that target, the standard library does not support threads, clocks or output. The host
-//! provides one function, `put`, which prints a byte.
+//! On `wasm32-unknown-unknown`, the standard library does not support threads, clocks or output.
+//! The host provides one function, `put`, which prints a byte.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -280,7 +281,7 @@ fn timeouts() {
     }
 }
 
-/// A `FakeClock` measures the limit of `WaitFor`, regardless of where it is advanced from.
+/// A `FakeClock` measures the limit of `WaitFor`, regardless of where the clock is advanced from.
 fn moved_clock() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH + LONG);
     let options = BusOptions::default().inline(true).queue_capacity(1);

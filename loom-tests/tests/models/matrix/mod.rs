@@ -18,7 +18,7 @@ use eventcast_loom_tests::{Model, explore, set_cell};
 use row::{COLUMNS, End, IS_INLINE};
 
 pub(crate) fn models() -> Vec<Model> {
-    /// A row's name, its title in the table, and the function that explores it.
+    /// A row's name, the row's title in the table, and the function that explores the row.
     type Named = (&'static str, &'static str, fn(End));
     let rows: [Named; 22] = [
         ("try_publish", "`try_publish`", publishing::try_publish),
@@ -52,8 +52,8 @@ pub(crate) fn models() -> Vec<Model> {
                     let inline = || &*format!("{operation}, inline").leak();
                     set_cell(if is_inline { inline() } else { operation }, title);
                     let whole = Exploration::default().after_set_up();
-                    // The other columns add little to the exhaustively explored ones, and any
-                    // difference shows early.
+                    // The other columns add little to the columns that are explored exhaustively,
+                    // and any difference appears early in the exploration.
                     let exploration = if WHOLE.contains(&title) { whole } else { whole.first(10_000) };
                     IS_INLINE.set(is_inline);
                     explore(exploration, move || row(end));

@@ -1,4 +1,4 @@
-//! Rows that publish.
+//! Rows whose operation publishes events.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn accepted(number: u32, result: Result<(), PublishError<Payload>>) -> usize {
     }
 }
 
-/// If the event is accepted, the dispatcher offers it to a watcher. Then the watcher ends.
+/// If the event is accepted, the dispatcher offers it to a watcher. The watcher then ends.
 pub(super) fn try_publish(end: End) {
     Row {
         incoming: 2,
@@ -80,7 +80,7 @@ pub(super) fn publish_timeout(end: End) {
 }
 
 /// A batch is published in two pieces. The first piece fits and wakes the dispatcher, and the
-/// second piece may have to wait. The first piece that is refused and all pieces after it are
+/// second piece may have to wait. The first piece that is refused and all later pieces are
 /// returned.
 pub(super) fn publish_batch(end: End) {
     Row {

@@ -1,4 +1,5 @@
-//! Rows in which user code runs: handlers, filters, and the destructors of values that they own.
+//! Rows in which user code runs, such as handlers, filters, and the destructors of values that
+//! handlers and filters own.
 
 use std::panic::resume_unwind;
 
@@ -55,7 +56,7 @@ pub(super) fn a_handler_that_is_registered(end: End) {
         act: |bus: Bus| {
             let publisher = bus.publisher();
             let registered = bus.watch_builder().runner(|_| ());
-            // This may be the last handle, and dropping the last handle closes the bus.
+            // `bus` may be the last handle, and dropping the last handle closes the bus.
             drop(bus);
             let runner = registered.ok()?;
             let accepted = u64::from(publisher.try_publish(Payload::new(1)).is_ok());
@@ -67,7 +68,7 @@ pub(super) fn a_handler_that_is_registered(end: End) {
             let Some((handle, accepted)) = registered else { return };
             let stats = settled(|| handle.stats());
             assert_eq!(stats.offered, stats.delivered + stats.dropped.total(), "{stats:?}");
-            // Without a report, nothing has waited for the dispatcher.
+            // If there is no report, no thread has waited for the dispatcher.
             if let Some(report) = report {
                 assert_eq!((stats.offered, report.bus.accepted), (accepted, accepted), "{stats:?}");
             }
@@ -97,7 +98,7 @@ pub(super) fn a_handler_that_panics(end: End) {
     .against(end);
 }
 
-/// The panic ends the filter's watcher, and the bus continues until it is ended.
+/// The filter's panic ends the filter's watcher, and the bus continues until it is ended.
 pub(super) fn a_filter_that_panics(end: End) {
     Row {
         incoming: 1,

@@ -1,4 +1,4 @@
-//! Rows that register, stop, drop and read watchers, and that flush.
+//! Rows whose operations register, stop, drop and read watchers, or flush the bus.
 
 use eventcast::error::FlushError;
 use eventcast::stats::ShutdownReport;
@@ -30,7 +30,7 @@ pub(super) fn watch(end: End) {
     .against(end);
 }
 
-/// Drops a watcher as soon as it has been registered, or before.
+/// Drops a watcher as soon as it has been registered, or before it has been registered.
 pub(super) fn a_registration_that_is_given_up(end: End) {
     Row {
         incoming: 1,
@@ -47,8 +47,8 @@ pub(super) fn a_registration_that_is_given_up(end: End) {
     .against(end);
 }
 
-/// Publishes a gap after the event that fills the queue. Either the watcher receives the gap, or it
-/// was published too late.
+/// Publishes a gap after the event that fills the queue. Either the watcher receives the gap, or
+/// the gap was published too late.
 pub(super) fn publish_gap(end: End) {
     Row {
         incoming: 1,
@@ -88,7 +88,7 @@ fn check_books(mut watcher: Watcher<Payload>, _report: Option<&ShutdownReport>) 
 }
 
 /// Checks that the only watcher is no longer registered and that its counters add up. The watcher
-/// no longer has a reader, so none of its events is counted as queued.
+/// no longer has a reader, so none of the watcher's events are counted as queued.
 pub(super) fn check_departed(report: Option<&ShutdownReport>) {
     if let Some(report) = report.filter(|report| report.complete) {
         let departed = &report.bus.departed;

@@ -32,7 +32,7 @@ fn exit(svg: &mut Svg, from: (i32, i32), lines: &[&str]) {
     exit_as(svg, from, Loss, lines);
 }
 
-/// Draws an exit, with the arrow to it and its counter.
+/// Draws an exit, the arrow to the exit, and the exit's counter.
 fn exit_as(svg: &mut Svg, from: (i32, i32), meaning: Meaning, lines: &[&str]) {
     let height = 12 + 16 * i32::try_from(lines.len()).expect("an exit has few lines");
     svg.arrow(&[from, (EXIT - 2, from.1)], meaning);
@@ -70,7 +70,7 @@ fn incoming(svg: &mut Svg) {
     exit(svg, (560, queue.y + 32), &["`rejected_full`", "`PublishError::Full`", "with the event"]);
 }
 
-/// Draws the fan-out, and the three threads that may work on it.
+/// Draws the fan-out and the three threads that may perform it.
 fn fan_out(svg: &mut Svg) {
     svg.lines(
         (EXIT, 279),

@@ -5,13 +5,14 @@
 //! cargo run -p eventcast-book --bin pictures -- --check
 //! ```
 //!
-//! With `--check`, the program does not write anything. It fails if a picture in the repository
-//! differs from the generated one.
+//! With `--check`, the program does not write anything. The program fails if a picture in the
+//! repository differs from the generated picture.
 //!
 //! - `event_way`: the path of an event from its publisher to the readers, with every exit.
 //! - `watcher_life`: the life of a watcher, with every way in which it can end.
-//! - `overview`: the same path in five boxes.
-//! - `policies`: the five overflow policies on one timeline. `run` records it from five real buses.
+//! - `overview`: the path of an event in five boxes.
+//! - `policies`: the five overflow policies on one timeline. The `run` module records the timeline
+//!   from five real buses.
 //! - `shutdown`: a shutdown as a sequence.
 
 mod event_way;

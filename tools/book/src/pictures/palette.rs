@@ -1,7 +1,7 @@
 //! The colours, each of which has the same meaning in all pictures.
 //!
-//! This is the palette of Okabe and Ito, whose colours people with a colour vision deficiency can
-//! distinguish. When a picture is printed without colour, the dashed border of a loss, the round
+//! The palette is by Okabe and Ito, and people with a colour vision deficiency can distinguish its
+//! colours. When a picture is printed without colour, the dashed border of a loss, the round
 //! corners of a gap and the labels convey the meaning.
 
 /// The meaning of a colour.
@@ -17,7 +17,7 @@ pub(crate) enum Meaning {
     Reader,
     /// A waiting thread or task.
     Wait,
-    /// An event that is lost, or handed back.
+    /// An event that is lost or handed back.
     Loss,
     /// A gap, which the reader receives as `Lagged`.
     Gap,

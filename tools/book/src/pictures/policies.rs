@@ -50,7 +50,7 @@ pub(crate) fn draw() -> Result<String, Box<dyn Error>> {
     Ok(svg.finish())
 }
 
-/// Returns the left edge of a step, or of the position after the last one.
+/// Returns the left edge of a step, or of the position after the last step.
 fn left(step: u64) -> i32 {
     let steps = i32::try_from(step).expect("there are few steps") - 1;
     LEFT + STEP * steps + if step > RETURN { WIDE - STEP } else { 0 }
@@ -71,7 +71,7 @@ fn height(run: &Run) -> i32 {
     24 + waiting + losing + SLOTS + 10 + ROW + 20
 }
 
-/// Draws the steps: the time, the published events, and whether the reader is present.
+/// Draws the steps, with the time, the published events, and whether the reader is present.
 fn axis(svg: &mut Svg, run: &Run) {
     for (at, text) in [(52, "time in ms"), (74, "published"), (97, "the reader")] {
         svg.text((16, at), Anchor::Start, Font::Plain, text);
@@ -154,7 +154,7 @@ fn label(svg: &mut Svg, y: i32, text: &str) {
     svg.text((16, y + 13), Anchor::Start, Font::Plain, text);
 }
 
-/// Draws the incoming queue, and the event that the dispatcher holds while it waits.
+/// Draws the incoming queue, and the event that the dispatcher holds while the dispatcher waits.
 fn waiting(svg: &mut Svg, run: &Run, y: i32) -> i32 {
     label(svg, y, "incoming queue");
     label(svg, y + ROW + 4, "dispatcher");
@@ -180,7 +180,7 @@ fn waiting(svg: &mut Svg, run: &Run, y: i32) -> i32 {
     y + 2 * (ROW + 4)
 }
 
-/// Draws the events that the watcher loses, and the end of one that is evicted.
+/// Draws the events that the watcher loses, and the end of a watcher that is evicted.
 fn lost(svg: &mut Svg, run: &Run, y: i32) -> i32 {
     if run.policy == OverflowPolicy::Wait {
         return y;

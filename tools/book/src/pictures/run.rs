@@ -1,5 +1,6 @@
-//! Runs five real buses, one for each overflow policy. Each has a watcher with a queue of four
-//! events, whose reader does not read at first. The picture of the policies shows the results.
+//! Runs five real buses, one for each overflow policy. Each bus has a watcher with a queue of four
+//! events, and the watcher's reader does not read at first. The picture of the policies shows the
+//! results.
 //!
 //! Every bus runs on a clock that stands still until this program advances it. After each step, the
 //! program waits until the bus is quiet or the dispatcher is waiting for the reader. The runs are
@@ -19,7 +20,7 @@ use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 pub(crate) const QUEUE: u8 = 4;
 /// The time between two steps, on the bus's clock.
 pub(crate) const STEP_MS: u64 = 10;
-/// The step in which the reader returns. No event is published in it.
+/// The step in which the reader returns. No event is published in this step.
 pub(crate) const RETURN: u64 = 8;
 /// The number of steps.
 pub(crate) const STEPS: u64 = 11;
@@ -102,15 +103,16 @@ struct Bus {
     /// The events that the watcher's drop hook has received and that no step has reported yet.
     lost: Arc<Mutex<Vec<u64>>>,
     published: u64,
-    /// The events that have been offered, and are neither lost nor received. The oldest is first.
+    /// The events that have been offered and are neither lost nor received, with the oldest event
+    /// first.
     unread: Vec<u64>,
 }
 
 impl Bus {
     fn new(policy: OverflowPolicy) -> Result<Self, Box<dyn Error>> {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-        // The dispatcher takes one event at a time, so that it and the incoming queue hold the
-        // events that the picture shows.
+        // The dispatcher takes one event at a time, so that the dispatcher and the incoming queue
+        // hold the events that the picture shows.
         let options = BusOptions::default().incoming_capacity(8).max_batch(1).direct_delivery(false);
         let broadcaster = Broadcaster::with_clock(options, clock.clock())?;
         let lost = Arc::new(Mutex::new(Vec::new()));
@@ -151,7 +153,7 @@ impl Bus {
         Ok(Step { published, incoming, held, queue, lost, is_evicted, received })
     }
 
-    /// Receives until the queue is empty, or the stream ends.
+    /// Receives items until the queue is empty or the stream ends.
     fn read(&mut self) -> Result<Vec<Item>, Box<dyn Error>> {
         let (mut items, mut is_settled) = (Vec::new(), false);
         loop {
@@ -173,7 +175,7 @@ impl Bus {
         }
     }
 
-    /// Waits until the dispatcher has nothing left to do, or is waiting for the reader.
+    /// Waits until the dispatcher has nothing left to do or is waiting for the reader.
     fn settle(&self) -> Result<(), Box<dyn Error>> {
         let begin = Instant::now();
         while !self.is_settled()? {
@@ -192,7 +194,7 @@ impl Bus {
         let stats = self.reader.stats();
         if stats.evictions > 0 {
             // The bus does not offer any further events to this watcher, so the dispatcher does not
-            // wait for it.
+            // wait for the watcher.
             self.broadcaster.flush(Duration::MAX)?;
             return Ok(true);
         }

@@ -1,4 +1,4 @@
-//! Draws a shutdown as a sequence diagram, and what a deadline changes.
+//! Draws a shutdown as a sequence diagram, and shows how a deadline changes the sequence.
 
 use crate::palette::Meaning::{self, Bus, Caller, Loss, Queue, Reader, Wait};
 use crate::svg::{Anchor, Area, Font, Svg};
@@ -46,7 +46,7 @@ fn lifelines(svg: &mut Svg) {
     }
 }
 
-/// Draws a message between two lifelines. Its text is above the line, centred at `at`.
+/// Draws a message between two lifelines. The message's text is above the line, centred at `at`.
 fn message(svg: &mut Svg, y: i32, way: (i32, i32), meaning: Meaning, at: i32, text: &str) {
     let (from, to) = way;
     let side = (to - from).signum();
@@ -59,7 +59,7 @@ fn active(svg: &mut Svg, x: i32, span: (i32, i32), meaning: Meaning) {
     svg.area(Area::new(x - 5, span.0, 10, span.1 - span.0), meaning);
 }
 
-/// Draws how the gate closes, and how this affects the publishers.
+/// Draws how the gate closes and how the closed gate affects the publishers.
 fn close(svg: &mut Svg) {
     active(svg, PUBLISHER, (98, 196), Caller);
     active(svg, PUBLISHER, (210, 250), Caller);
@@ -82,7 +82,7 @@ fn close(svg: &mut Svg) {
     );
 }
 
-/// Draws the dispatcher, which offers everything and closes the mailboxes.
+/// Draws the dispatcher, which offers all events and closes the mailboxes.
 fn drain(svg: &mut Svg) {
     active(svg, DISPATCHER, (160, 430), Bus);
     active(svg, HANDLER, (310, 476), Reader);
@@ -99,7 +99,7 @@ fn drain(svg: &mut Svg) {
     message(svg, 424, (DISPATCHER, CALLER), Bus, i32::midpoint(CALLER, PUBLISHER), "has ended");
 }
 
-/// Draws how the readers end, and the report.
+/// Draws how the readers end and how the report is returned.
 fn finish(svg: &mut Svg) {
     message(svg, 470, (HANDLER, CALLER), Reader, i32::midpoint(DISPATCHER, HANDLER), "handled all");
     svg.note((90, 482), &["returns the report: `complete` is true"]);

@@ -1,8 +1,8 @@
-//! A small writer of SVG files: boxes, labels, lines and arrows, in whole pixels.
+//! A small SVG writer, which draws boxes, labels, lines and arrows in whole pixels.
 //!
 //! A label may contain `code` between backticks. The writer estimates the width of each label based
-//! on a wide font. It panics if two labels overlap, or if a label is wider than its box or extends
-//! beyond the picture.
+//! on a wide font. The writer panics if two labels overlap, or if a label is wider than its box or
+//! extends beyond the picture.
 
 use std::fmt::Write;
 
@@ -77,8 +77,8 @@ pub(crate) struct Svg {
 }
 
 impl Svg {
-    /// Starts a picture. The title is also shown as its heading. The description is for people who
-    /// cannot see the picture.
+    /// Starts a picture. The title is also shown as the picture's heading. The description is for
+    /// people who cannot see the picture.
     pub(crate) fn new(height: i32, title: &str, description: &str) -> Self {
         let mut svg = Self { height, body: String::new(), texts: Vec::new() };
         let (title, description) = (escape(title), escape(description));
@@ -99,7 +99,7 @@ impl Svg {
         svg
     }
 
-    /// Finishes the picture, and returns the contents of the file.
+    /// Finishes the picture and returns the contents of the file.
     pub(crate) fn finish(mut self) -> String {
         let page = Area::new(0, 0, WIDTH, self.height);
         for (i, (area, text)) in self.texts.iter().enumerate() {
@@ -138,7 +138,8 @@ impl Svg {
         self.line(&format!("<rect class=\"guide\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"/>"));
     }
 
-    /// Draws a note: lines of text on a white background, on top of everything drawn so far.
+    /// Draws a note, which consists of lines of text on a white background, on top of everything
+    /// drawn so far.
     pub(crate) fn note(&mut self, at: (i32, i32), lines: &[&str]) {
         let wide = lines.iter().map(|text| width(Font::Plain, text)).max().unwrap_or(0);
         let count = i32::try_from(lines.len()).expect("a note has few lines");
@@ -210,7 +211,7 @@ impl Svg {
         self.line(&format!("<text{class} x=\"{x}\" y=\"{y}\">{spans}</text>"));
     }
 
-    /// Draws a line through these points.
+    /// Draws a line through the given points.
     pub(crate) fn path(&mut self, points: &[(i32, i32)], meaning: Meaning) {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{x},{y}")).collect();
         let (points, stroke) = (points.join(" "), meaning.line());
@@ -224,7 +225,7 @@ impl Svg {
         self.line(&format!("<path class=\"guide\" d=\"M{x1} {y1}L{x2} {y2}\"/>"));
     }
 
-    /// Draws a line through these points, with an arrowhead at the last point. The last segment
+    /// Draws a line through the given points, with an arrowhead at the last point. The last segment
     /// must be horizontal or vertical.
     pub(crate) fn arrow(&mut self, points: &[(i32, i32)], meaning: Meaning) {
         self.path(points, meaning);
@@ -253,7 +254,7 @@ impl Svg {
     }
 }
 
-/// Estimates the width of the text in pixels, based on a font that is wider than most.
+/// Estimates the width of the text in pixels, based on a font that is wider than most fonts.
 pub(crate) fn width(font: Font, text: &str) -> i32 {
     let spans = text.split('`').enumerate();
     let thousandths: i32 = spans

@@ -1,4 +1,5 @@
-//! Draws the life of a watcher: registration, offers, gaps, and every way in which it can end.
+//! Draws a watcher's life, with the registration, the offers, the gaps, and every way in which the
+//! watcher can end.
 
 use crate::palette::Meaning::{self, Bus, Caller, End, Gap, Loss, Queue, Reader};
 use crate::svg::{Anchor, Area, Font, Svg};
@@ -94,7 +95,7 @@ fn beginning(svg: &mut Svg) {
     svg.arrow(&[(640, 108), (640, 140)], Queue);
 }
 
-/// Draws a watcher's stream: events, a gap, and further events.
+/// Draws a watcher's stream, which contains events, a gap, and further events.
 fn stream(svg: &mut Svg) {
     svg.area(Area::new(16, 142, 768, 96), Bus);
     svg.text((30, 161), Anchor::Start, Font::Bold, "registered");
@@ -151,7 +152,7 @@ fn end(svg: &mut Svg, x: i32, ending: &Ending) {
     svg.arrow(&[(middle, 544), (middle, 570)], Bus);
 }
 
-/// Draws the departure, which follows every end.
+/// Draws the watcher's departure, which follows every way to end.
 fn departure(svg: &mut Svg) {
     svg.boxed(
         Area::new(16, 572, 768, 60),

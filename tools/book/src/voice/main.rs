@@ -1,5 +1,6 @@
-//! Measures how much of the text is in a private voice: the share of sentences that contain a
-//! phrase that other Rust libraries almost never use, and the share of test names that contain one.
+//! Measures how much of the text is in a private voice. The program reports the share of sentences
+//! that contain a phrase that other Rust libraries almost never use, and the share of test names
+//! that contain such a phrase.
 //!
 //! ```sh
 //! cargo run -p eventcast-book --bin voice -- [PATH..]                  # the shares and the counts
@@ -37,8 +38,8 @@ const PARTS: [(&str, &[&str]); 4] = [
 ];
 
 /// The maximum share of private sentences in a part, and of private names among all tests, in
-/// percent. It is not zero, because a phrase that other libraries rarely use may sometimes be the
-/// right one.
+/// percent. The budget is not zero, because a phrase that other libraries rarely use may sometimes
+/// be the right phrase.
 const BUDGET: f64 = 1.0;
 
 /// The maximum number of places that a failed check shows.
@@ -72,8 +73,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Measures these paths, which are relative to the current directory, or everything that has a
-/// budget if there are none.
+/// Measures the given paths, which are relative to the current directory. If there are no paths,
+/// measures everything that has a budget.
 fn measure(patterns: &Patterns, root: &Path, paths: &[&str]) -> io::Result<Measure> {
     let mut measure = Measure::default();
     let paths: Vec<PathBuf> = if paths.is_empty() {

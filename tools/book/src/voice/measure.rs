@@ -22,7 +22,8 @@ pub(crate) struct Place {
     pub(crate) is_name: bool,
 }
 
-/// A number of sentences or names, and how many of them contain a phrase.
+/// A number of sentences or names, and the number of those sentences or names that contain a
+/// phrase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) all: u32,
@@ -78,7 +79,8 @@ impl Measure {
         Ok(())
     }
 
-    /// Adds a file with this text. A file whose name does not end in `.rs` is treated as Markdown.
+    /// Adds a file with the given text. A file whose name does not end in `.rs` is treated as
+    /// Markdown.
     pub(crate) fn add_file(&mut self, patterns: &Patterns, file: &str, text: &str) {
         if Path::new(file).extension().is_none_or(|extension| extension != "rs") {
             let mut passage = Passage::default();

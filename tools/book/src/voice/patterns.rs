@@ -4,10 +4,10 @@ use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use crate::rust::TestForms;
 
-/// A phrase: its short name, its regular expression, and what to write instead.
+/// A phrase's short name, its regular expression, and what to write instead.
 ///
-/// A phrase is only a hint, because native writers use these phrases sometimes, too. Only the share
-/// of all sentences matters.
+/// A phrase is only a hint, because native writers sometimes use these phrases as well. Only the
+/// share of all sentences matters.
 type Phrase = (&'static str, &'static str, &'static str);
 
 /// Phrases that other Rust libraries almost never use.

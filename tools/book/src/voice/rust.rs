@@ -20,7 +20,8 @@ impl Passage {
 }
 
 /// The comments, documentation and documentation attributes in a file, and the file's code. In the
-/// code, all of these and the contents of all literals are replaced with spaces of the same length.
+/// code, the comments, the documentation, the documentation attributes and the contents of all
+/// literals are replaced with spaces of the same length.
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     pub(crate) passages: Vec<Passage>,
@@ -63,8 +64,8 @@ impl Source {
         self.line += code.matches('\n').count();
     }
 
-    /// Reads a comment and returns its length. The comment continues the previous one if both are
-    /// of the same kind.
+    /// Reads a comment and returns its length. The comment continues the previous comment if both
+    /// comments are of the same kind.
     fn comment(&mut self, rest: &str) -> usize {
         let text = &rest[..rest.find('\n').unwrap_or(rest.len())];
         let mark = ["////", "///", "//!", "//"].into_iter().find(|mark| text.starts_with(mark)).unwrap();
@@ -123,7 +124,7 @@ impl Source {
         length
     }
 
-    /// Returns the name of each test, with its line.
+    /// Returns the line number and the name of each test.
     pub(crate) fn test_names(&self, forms: &TestForms) -> Vec<(usize, &str)> {
         let line = |start: usize| self.code[..start].matches('\n').count() + 1;
         let functions = forms.functions.iter().flat_map(|form| form.captures_iter(&self.code));
@@ -148,7 +149,7 @@ impl TestForms {
     pub(crate) fn new() -> Result<Self, regex::Error> {
         let functions = [
             Regex::new(r"#\[(?:\w+::)*test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:pub )?(?:async )?fn (\w+)")?,
-            // A function in `on_every_executor!`.
+            // This form matches a function in `on_every_executor!`.
             Regex::new(r"async fn (\w+)\(executor\)")?,
         ];
         let lists = Regex::new(r"\b(?:models|tests)!\s*[\[({]([\w\s:,]*)")?;

@@ -1,4 +1,4 @@
-//! Tests with planted phrases. The program must find these phrases, and must skip code and
+//! Tests with planted phrases. The program must find the planted phrases and must skip code and
 //! identifiers.
 
 use crate::measure::{Measure, Share};

@@ -65,7 +65,7 @@ pub(crate) fn links(text: &str) -> Vec<String> {
 pub(crate) fn hidden_links(text: &str) -> Vec<String> {
     let mut hidden = Vec::new();
     let mut undefined = |link: BrokenLink<'_>| {
-        // `[Unreleased]` on its own is text.
+        // `[Unreleased]` on its own is plain text.
         if link.link_type != LinkType::Shortcut {
             hidden.push(link.reference.to_string());
         }
