@@ -1,5 +1,5 @@
-//! Options in configuration files, in TOML and in JSON: keys are named after the setters, durations
-//! are strings, and omitted keys have defaults. A misspelt key or an out-of-range value causes an
+//! Options in TOML and JSON configuration files. Keys are named after the setters, durations are
+//! strings, and omitted keys have default values. A misspelt key or an out-of-range value causes an
 //! error that names the key.
 
 use std::fmt::Debug;
@@ -79,8 +79,8 @@ fn a_watcher_is_configured_by_a_file() {
     assert_eq!((stats.name.as_str(), stats.policy), ("view", Some(WaitFor(FIFTY_MS))));
 }
 
-/// An option that is missing from a watcher's options keeps the previously set value, or the bus's
-/// value. An option that is present is set.
+/// If an option is missing from a watcher's options, the previously set value or the bus's value
+/// remains in effect. If an option is present, it is set.
 #[test]
 fn options_that_are_left_out_keep_their_values() {
     assert_eq!(read::<BusOptions>("", "{}"), BusOptions::default());
@@ -124,7 +124,7 @@ fn options_are_written_as_they_are_read() {
         assert_round_trip(&WatchOptions::default().overflow(policy).stop_on_panic(false));
     }
     assert_round_trip(&WatchOptions::default().name("a \"b\" \u{1b}").queue_capacity(usize::MAX >> 1));
-    // An unset option is not written, so the bus's value applies.
+    // An unset option is not written, so the bus's value applies to the watcher.
     assert_eq!(
         toml::to_string(&WatchOptions::default().queue_capacity(64)).unwrap(),
         "queue_capacity = 64\n"
@@ -190,7 +190,8 @@ fn a_list_in_a_file_is_no_object() {
     assert!(toml::from_str::<File>("[bus]").is_ok());
 }
 
-/// When an out-of-range value is used, the error names the option, as if it had been set in code.
+/// If an out-of-range value is used, the error names the option, as if the value had been set in
+/// code.
 #[test]
 fn a_zero_is_named_when_something_is_built_from_it() {
     for key in ["incoming_capacity", "queue_capacity", "max_batch"] {
@@ -209,7 +210,7 @@ fn a_zero_is_named_when_something_is_built_from_it() {
     assert_eq!(error, r"name must be a name without NUL, got a\u{0}");
 }
 
-/// The options of the recorder: each setter has a key.
+/// The recorder's options. Each setter has a key.
 #[cfg(feature = "recorder")]
 mod recorder {
     use eventcast::correlator::{Aggregation, SpamFilter};

@@ -252,8 +252,8 @@ fn a_bus_whose_watchers_all_have_names_has_no_series_of_unnamed_ones() {
     assert!(recorder.gauge("eventcast_watcher_queued", &[("watcher", "(unnamed)")]) < 0.5);
 }
 
-/// With thousands of different names, only a limited number of them get a separate series, and the
-/// sums stay complete.
+/// If there are thousands of different names, only a limited number of them get a separate series,
+/// and the sums stay complete.
 #[test]
 fn the_number_of_named_series_is_limited() {
     let recorder = Strict::default();

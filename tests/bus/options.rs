@@ -33,7 +33,8 @@ fn options_out_of_range_are_refused_by_name() {
     assert_eq!(text, "thread_name must be a name without NUL, got a\\u{0}b");
 }
 
-/// An option that has no meaning without a thread causes an error that names it.
+/// If an option has no meaning without a thread, changing it from its default value causes an error
+/// that names the option.
 #[test]
 fn options_of_the_thread_are_refused() {
     for (refused, name) in [
@@ -61,8 +62,8 @@ fn inline_has_the_default_options() {
     assert_eq!((received.len(), received.last()), (1001, Some(&Lagged(1))));
 }
 
-/// The size in bytes of an incoming queue, which is allocated together with the bus, is bounded. A
-/// larger size is an error rather than an abort.
+/// The incoming queue is allocated together with the bus, and the size of the queue in bytes is
+/// bounded. A larger size causes an error rather than an abort.
 #[test]
 fn an_incoming_queue_of_more_bytes_than_are_allowed_is_refused() {
     type Largest = [u8; 16 * 1024];

@@ -35,7 +35,7 @@ fn a_text_that_is_not_a_policy_is_shown() {
     assert!(error.len() < 150, "{error}");
 }
 
-/// A configuration file uses the same policy names as a command line. Both accept different
+/// Policies have the same names in a configuration file as on a command line. Both accept different
 /// notations for limits, such as `1m30s` for `90s`.
 #[test]
 fn a_policy_has_the_same_words_in_a_file() {

@@ -1,10 +1,10 @@
-//! Tests that `ThreadSanitizer` works. They run before a `.ci/tsan` run, because a run without a
-//! report is trusted only if they succeed.
+//! Tests that `ThreadSanitizer` works. These tests run before a `.ci/tsan` run, because a run
+//! without a report is trusted only if these tests succeed.
 //!
 //! `race` has a data race, which the sanitizer must report. `order` passes plain data between
 //! threads through the standard library's mutexes, channels and joins. The sanitizer sees the order
-//! that these establish only if the standard library is instrumented too. A report in `order` means
-//! that it is not.
+//! that these operations establish only if the standard library is instrumented too. A report in
+//! `order` means that the standard library is not instrumented.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unsafe_code, reason = "a data race cannot be had without it")]
 

@@ -6,14 +6,14 @@ use eventcast::stats::{BusStats, DropCounts, DropReason};
 
 use crate::support::{LONG, assert_balanced, bus, hold, until};
 
-/// An event that waits for capacity counts as lag, but is not in the queue.
+/// If an event waits for capacity, it counts as lag, but it is not in the queue.
 #[test]
 fn lag_is_what_is_queued_and_what_waits_for_capacity() {
     let bus = bus(100, 10);
     let held = hold(&bus);
     let mut stats = held.watcher.stats();
-    // The dispatcher updates its counters after it has offered events, and may not have done so
-    // yet.
+    // The dispatcher updates its counters after it has offered events, and may not have updated
+    // them yet.
     until(|| {
         stats = held.watcher.stats();
         stats.queued > 0 && stats.offered == 2
@@ -40,13 +40,13 @@ fn on_a_quiet_bus_lag_is_what_is_queued() {
     assert_eq!((full.stats().delivered, full.stats().lag), (0, 5), "the reader has borrowed them");
     odd.recv().unwrap();
     assert_eq!((odd.stats().delivered, odd.stats().lag), (1, 9));
-    // The next receive ends the borrow, and returns the gap.
+    // The next receive ends the borrow and returns the gap.
     assert_eq!(full.recv().unwrap(), Lagged(15));
     assert_eq!((full.stats().delivered, full.stats().lag), (5, 0));
 }
 
-/// A departed watcher has no lag. Neither the sum of all departed watchers nor the sum of the
-/// watchers with one name has a policy, because the watchers may have different policies.
+/// A departed watcher has no lag. Neither the totals of all departed watchers nor the totals of all
+/// watchers with the same name have a policy, because the watchers may have different policies.
 #[test]
 fn departed_watchers_add_up() {
     let bus = bus(100, 3);
@@ -74,7 +74,7 @@ fn departed_watchers_add_up() {
 }
 
 /// A dropped watcher has departed, even while the dispatcher is busy elsewhere and cannot close its
-/// mailbox. After a flush, its counters are final.
+/// mailbox. After a flush, the dropped watcher's counters are final.
 #[test]
 fn a_dropped_watcher_has_departed_immediately() {
     let bus = bus(100, 1);
@@ -92,7 +92,8 @@ fn a_dropped_watcher_has_departed_immediately() {
     assert_eq!(names(stats), ["held"]);
 }
 
-/// A watcher that the bus refused never existed: it is neither listed nor counted as departed.
+/// If the bus refused a watcher, the watcher never existed, so it is neither listed nor counted as
+/// departed.
 #[test]
 fn a_refused_watcher_has_not_departed() {
     let bus = bus::<u64>(1, 1);
@@ -168,7 +169,7 @@ fn statistics_are_plain_data() {
     // have gets its default value.
     let older: WatcherStats = serde_json::from_str(r#"{"name": "view", "offered": 3}"#).unwrap();
     assert_eq!((older.name.as_str(), older.offered, older.lag), ("view", 3, 0));
-    // An older version wrote a policy in a sum, which no longer has one.
+    // An older version wrote a policy in the totals, which no longer have a policy.
     let sum = r#"{"departed": {"name": "departed", "policy": "drop_incoming", "offered": 3}}"#;
     assert_eq!(serde_json::from_str::<BusStats>(sum).unwrap().departed.offered, 3);
     assert!(serde_json::to_value(BusStats::default()).unwrap()["departed"]["policy"].is_null());

@@ -99,7 +99,7 @@ fn a_closed_bus_can_be_upgraded_while_a_handle_is_left() {
     }
 }
 
-/// If the handler owned a `Broadcaster`, it would keep the bus open, and so never end.
+/// If the handler owned a `Broadcaster`, it would keep the bus open, and would therefore never end.
 #[test]
 fn a_handler_with_a_weak_handle_does_not_keep_its_bus_open() {
     watched(|| {

@@ -74,7 +74,7 @@ fn try_publish_does_not_allocate() {
     assert_eq!(allocations_here(|| assert!(publisher.try_publish(2).is_err())), 0);
 }
 
-/// A watcher that keeps up does not allocate for an event, whichever method reads it.
+/// If a watcher keeps up, it does not allocate for an event, whichever method reads the event.
 #[test]
 fn receiving_does_not_allocate() {
     let bus = Broadcaster::with_options(BusOptions::default()).unwrap();
@@ -168,8 +168,8 @@ fn handling_does_not_allocate() {
     assert_eq!(allocated, 0, "2100 deliveries");
 }
 
-/// G10: an idle bus sleeps. The system counts how often each thread has yielded the processor. This
-/// count does not change for an idle thread.
+/// G10: an idle bus sleeps. The system counts the number of times that each thread has yielded the
+/// processor. This count does not change for an idle thread.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_idle_bus_uses_no_processor_time() {

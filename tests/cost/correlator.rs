@@ -1,5 +1,5 @@
-//! The costs that the correlator avoids: it allocates nothing except the answer itself, and keeps
-//! no more entries than configured.
+//! Costs that the correlator avoids. The correlator allocates nothing except the answer itself, and
+//! keeps no more entries than configured.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Barrier};
@@ -28,7 +28,7 @@ fn event(object: u32, message: impl Into<Text>) -> Event {
     event
 }
 
-/// Creates a correlator on a clock that stands still.
+/// Creates a correlator with a clock that does not advance.
 fn correlator(options: CorrelatorOptions) -> EventCorrelator {
     EventCorrelator::new(options.clock(FakeClock::new(SystemTime::UNIX_EPOCH).clock())).unwrap()
 }
@@ -109,8 +109,8 @@ fn a_new_event_allocates_its_keys() {
     for i in 0..4096 {
         cost(&correlator, &event(i, LONG));
     }
-    // Three allocations for each event: the key, the key's prefix, and the entries of all three
-    // caches under that prefix.
+    // Each event takes three allocations: for the key, for the key's prefix, and for the entries of
+    // all three caches under that prefix.
     let mut sum = 0;
     for i in 4096..5096 {
         let (correlate, confirm, answer) = cost(&correlator, &event(i, LONG));

@@ -112,8 +112,8 @@ pub(crate) fn allocations_here<R>(run: impl FnOnce() -> R) -> (u64, R) {
     (so_far() - before, result)
 }
 
-/// The allocation counter of a thread that runs the library's code and calls back into the test. It
-/// starts when that thread calls [`here`](Self::here).
+/// The allocation counter of a thread that runs the library's code and calls back into the test.
+/// The counter starts when that thread calls [`here`](Self::here).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Followed(&'static AtomicU64);
 

@@ -24,7 +24,7 @@ fn settle() {
 }
 
 /// Publishes until this thread has delivered an event, and calls `received` for each published
-/// event. Fails if that does not happen within a long time.
+/// event. Fails if this thread does not deliver an event within a long time.
 fn deliver_here<T: Clone + Send + Sync + 'static>(
     bus: &Broadcaster<T>,
     mut event: impl FnMut() -> T,
@@ -54,7 +54,7 @@ fn a_publisher_delivers_a_lone_event_itself() {
             || round,
             |here| {
                 if here {
-                    // Only this thread is needed.
+                    // No thread other than this one is needed.
                     assert_eq!(watcher.try_recv(), Ok(Event(round)));
                 } else {
                     assert_eq!(watcher.recv(), Ok(Event(round)));
@@ -115,7 +115,7 @@ impl Drop for Telltale {
 
 /// Some events are read immediately, some are kept, and some are lost. The hook and the events'
 /// `Drop` run on the dispatcher and on the readers' threads, never on the publisher's thread.
-/// `Clone` is not called there either.
+/// `Clone` is not called on the publisher's thread either.
 #[test]
 fn no_code_of_the_users_runs_on_a_publisher() {
     let bus = Broadcaster::new().unwrap();
@@ -138,7 +138,8 @@ fn no_code_of_the_users_runs_on_a_publisher() {
     };
     // The reader drops the events that were delivered to it.
     publish_alone(40);
-    // This watcher is never read. It keeps the first events, and the dispatcher loses the others.
+    // This watcher is never read. The watcher keeps the first events, and the dispatcher loses the
+    // others.
     let full = bus.watch_builder().queue_capacity(20).on_drop(hook).watch().unwrap();
     publish_alone(40);
     assert!(bus.shutdown().complete);
@@ -165,7 +166,7 @@ impl Wake for Stays {
     }
 }
 
-/// A publisher that is blocked in a task's waker does not block other publishers, because it has
+/// If a publisher is blocked in a task's waker, it does not block other publishers, because it has
 /// already released the fan-out.
 #[test]
 fn a_waker_that_blocks_delays_only_its_publisher() {

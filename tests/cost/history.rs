@@ -31,7 +31,7 @@ fn bytes_for_each(start: i64, batch: usize) -> (f64, f64) {
     (kept as f64 / KEPT as f64, replayed as f64 / KEPT as f64)
 }
 
-/// The larger the batches, the fewer of them there are, and the shorter their list becomes.
+/// Larger batches are fewer in number, so their list becomes shorter.
 #[test]
 fn a_history_gives_back_what_its_list_no_longer_needs() {
     in_own_process!();
@@ -55,7 +55,7 @@ fn the_memory_of_a_history_matches_the_documents() {
     in_own_process!();
     let start = live();
     let (alone, reader) = bytes_for_each(start, 1);
-    // 64 bytes for the batch with the event, and up to 16 for its place in the list.
+    // The batch with the event takes 64 bytes, and its place in the list takes up to 16 bytes.
     assert!((64.0..=81.0).contains(&alone), "{alone} bytes for an event that was alone in its batch");
     assert!(reader <= 36.0, "{reader} bytes for each event that a reader is still to read");
     let (together, reader) = bytes_for_each(start, 250);

@@ -43,7 +43,7 @@ fn a_future_holds_its_event_once_and_a_control_future_holds_none() {
 type Bus = Broadcaster<Large>;
 type Call = fn(&Bus, &mut Watcher<Large>);
 
-/// The calls that push an event. Each is a separate function, so its stack frame holds nothing
+/// The calls that push an event. Each call is a separate function, so its stack frame holds nothing
 /// else.
 const PUBLISHING: [(&str, Call); 5] = [
     ("try_publish", |bus, _| bus.publisher().try_publish([1; SIZE]).unwrap()),
@@ -77,7 +77,8 @@ fn call_on_stack_of(events: usize, (name, call): (&str, Call), options: BusOptio
         let bus = Bus::with_options(options).unwrap();
         let watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();
         bus.publisher().publish([0; SIZE]).unwrap();
-        // The flush ensures that the dispatcher has offered the event, so there is one to receive.
+        // The flush ensures that the dispatcher has offered the event, so there is an event to
+        // receive.
         bus.flush(LONG).unwrap();
         tx.send((bus, watcher)).unwrap();
     };

@@ -34,8 +34,8 @@ fn until_nobody_is_left(bus: &Broadcaster<u64>) {
     bus.flush(LONG).unwrap();
 }
 
-/// The number of bytes that the test harness may allocate in addition to the tests. It keeps about
-/// 10 KB when it reports the previous test.
+/// The number of bytes that the test harness may allocate in addition to the tests. The harness
+/// keeps about 10 KB when it reports the previous test.
 pub(crate) const OF_THE_HARNESS: i64 = 16 * 1024;
 
 /// Ends a bus, and returns when its memory has been freed. `before` is the number of live bytes
@@ -80,7 +80,7 @@ fn cancelled_calls_keep_no_memory_while_a_filter_blocks_the_dispatcher() {
     assert_eq!(bus.shutdown().bus.accepted, 2);
 }
 
-/// No events are published, so all watchers must be freed without one.
+/// No events are published, so all watchers must be freed without an event.
 #[test]
 fn thousands_of_dropped_watchers_leak_no_memory() {
     const WATCHERS: u64 = 20_000;
@@ -99,8 +99,8 @@ fn thousands_of_dropped_watchers_leak_no_memory() {
     until_nobody_is_left(&bus);
     let before = live();
 
-    // First all watchers together, dropped in a different order than they were registered, and then
-    // further watchers one by one.
+    // First, half of the watchers are registered together, and are dropped in a different order
+    // from their registration. Then the other half are registered and dropped one by one.
     let mut watchers: Vec<_> = (1..WATCHERS / 2).map(watch).collect();
     assert!(live() - before > 1_000_000, "watchers must be counted while they are alive");
     while !watchers.is_empty() {
@@ -114,7 +114,7 @@ fn thousands_of_dropped_watchers_leak_no_memory() {
     until_nobody_is_left(&bus);
 
     assert_eq!(Arc::strong_count(&held), 1, "filters and hooks must have been dropped");
-    // Less than one byte for each watcher, because lists keep some spare capacity.
+    // Less than one byte per watcher may be left, because lists keep some spare capacity.
     let left = live() - before;
     assert!(left.abs() < OF_THE_HARNESS, "{left} bytes are left");
     let stats = bus.stats();
@@ -214,8 +214,8 @@ impl Drop for Says {
 }
 
 /// Registering and stopping a watcher takes as long with twenty thousand watchers as with twenty.
-/// Code that visits all of them would take a thousand times as long. The test takes the shortest of
-/// many rounds, so that a busy machine does not make it fail.
+/// Code that visits all watchers would take a thousand times as long. The test takes the shortest
+/// of many rounds, so that a busy machine does not make the test fail.
 #[test]
 fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
     const ROUND: usize = 64;
@@ -241,8 +241,8 @@ fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
             }
             start.elapsed()
         };
-        // At least 50 rounds, and more while they take too long, because even a busy machine is
-        // quiet eventually.
+        // The test runs at least 50 rounds, and more while they take too long, because even a busy
+        // machine is quiet eventually.
         let mut rounds = (0..400).map(|_| round());
         let first = rounds.by_ref().take(50).min().unwrap();
         let shortest =

@@ -33,7 +33,7 @@ fn received(watcher: &mut Watcher<u64>, expected: u64) -> bool {
     }
 }
 
-/// The reader never sleeps, so the dispatcher eventually leaves the distribution to it.
+/// The reader never sleeps, so the dispatcher eventually leaves the distribution to the reader.
 #[test]
 fn a_busy_reader_pulls() {
     let (bus, mut watcher) = lossless(true);
@@ -58,7 +58,7 @@ fn a_reader_leaves_to_the_dispatcher_what_it_may_not_pull() {
     assert!(bus.shutdown().complete);
 }
 
-/// No thread reads, so no thread pulls. Each event is still offered.
+/// No thread reads, so no thread pulls. All events are still offered.
 #[test]
 fn events_do_not_wait_for_an_absent_reader() {
     let (bus, watcher) = lossless(true);

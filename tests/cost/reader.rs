@@ -70,7 +70,7 @@ fn a_list_in_one_line_is_read_with_the_memory_of_one_event() {
     let (few, many) = (list(100), list(20_000));
     assert_eq!((few.1, many.1), (100, 20_000));
     assert_eq!(many.2, [EventReadErrorKind::CutOff], "the list has no end");
-    // The test runner may allocate a little too, and an event has 300 bytes.
+    // The test runner may allocate a little as well, and an event has 300 bytes.
     let more = many.0 - few.0;
     assert!(more < 1024, "{more} bytes more for 20,000 events than for 100");
     assert!(many.0 < 32 << 10, "{} bytes", many.0);

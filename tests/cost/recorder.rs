@@ -22,7 +22,7 @@ use crate::counting::{Followed, allocations_here, so_far};
 /// A timeout that is reached only if a test hangs.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Returns a broadcaster on a clock that stands still.
+/// Returns a broadcaster with a clock that does not advance.
 fn broadcaster(options: BusOptions) -> EventBroadcaster {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
     EventBroadcaster::builder().clock(clock.clock()).bus(options).build().unwrap()
@@ -144,8 +144,8 @@ struct Costs {
     skipped: u64,
 }
 
-/// Records events that differ only in object and message. Each is recorded only after all previous
-/// events have an outcome. Each object has `burst` events.
+/// Records events that differ only in object and message. Each event is recorded only after all
+/// previous events have an outcome. Each object has `burst` events.
 fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, String)]) -> Costs {
     // Uses the system's clock, because a thread that waits on a `FakeClock` allocates a wait entry
     // there.
@@ -170,7 +170,7 @@ fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, Stri
         count += 1;
         let start = Instant::now();
         // A flush is not used, because it is a matter of chance whether the recording's thread has
-        // to wake it, which takes an allocation.
+        // to wake the flush, which takes an allocation.
         while recording.stats().watcher.delivered < count {
             assert!(start.elapsed() < LONG, "the event was not handled");
             thread::yield_now();

@@ -16,9 +16,9 @@ fn texts(folder: &str) -> Vec<(String, String)> {
     rust_files(folder, 1).into_iter().map(|(path, text)| (module(&path), text)).collect()
 }
 
-/// Returns whether there is a module, or a test or model in one of the modules, with this name. A
-/// name without `::` may be in any module. For a function in a nested module of a file, the name
-/// must contain both the file's and the nested module.
+/// Returns whether a module with this name exists, or a test or model with this name in one of the
+/// modules. A name without `::` may be in any module. For a function in a nested module of a file,
+/// the name must contain both the file's module and the nested module.
 fn is_known(modules: &[(String, String)], name: &str) -> bool {
     let (module, function) = name.rsplit_once("::").map_or((None, name), |(of, it)| (Some(of), it));
     modules.iter().any(|(path, text)| {

@@ -5,7 +5,7 @@ use std::fs;
 
 use crate::sources::{in_repository, rust_files};
 
-/// The folders in `examples`. Each is a package named after the folder, with the suffix
+/// The folders in `examples`. Each folder is a package named after the folder, with the suffix
 /// `-examples`.
 const FOLDERS: [&str; 2] = ["bus", "more"];
 
@@ -34,7 +34,8 @@ fn pages() -> String {
     pages.join("\n")
 }
 
-/// Returns the examples that the commands in a text run, each as its package's folder and its name.
+/// Returns the examples that the commands in a text run. Each example is given as its package's
+/// folder and its name.
 fn run_by(text: &str) -> BTreeSet<(String, String)> {
     let word = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap().to_owned();
     let commands = text.match_indices("-examples --bin ").map(|(at, found)| {

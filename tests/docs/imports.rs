@@ -1,9 +1,9 @@
-//! The crates of the repository, and what their files import from each other, read as text.
+//! The crates of the repository and the imports between their files, read as text.
 //!
-//! A crate begins at a file that no `mod` declares: a library, a program, a test, a benchmark or an
-//! example. Its paths are followed from module to module, through re-exports, to the file that
-//! defines the item. A path begins with `crate`, `super` or `self`, with a child module, or with an
-//! imported name.
+//! A crate begins at a file that no `mod` declares. Such a file is a library, a program, a test, a
+//! benchmark or an example. The crate's paths are followed from module to module, through
+//! re-exports, to the file that defines the item. A path begins with `crate`, `super` or `self`,
+//! with a child module, or with an imported name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +58,7 @@ impl Crate {
         this
     }
 
-    /// Adds the modules of a file, and of the files that it declares.
+    /// Adds the modules of a file, and the modules of the files that this file declares.
     fn add(&mut self, file: &str, path: Path, files: &Files) {
         let module = || Module { file: file.to_owned(), ..Module::default() };
         self.0.insert(path.clone(), module());
@@ -249,8 +249,8 @@ fn joined(folder: &str, path: &str) -> String {
     names.join("/")
 }
 
-/// Returns whether the `use` statement that a line begins is a re-export, and the rest of the line.
-/// Returns `None` if the line does not begin a `use` statement.
+/// If a line begins a `use` statement, returns whether the statement is a re-export, and the rest
+/// of the line. Otherwise returns `None`.
 fn use_of(line: &str) -> Option<(bool, &str)> {
     let line = line.trim_start();
     let public = ["pub use ", "pub(crate) use ", "pub(super) use "];
@@ -277,7 +277,7 @@ fn leaves(tree: &str) -> Vec<String> {
     items.flat_map(leaves).map(|leaf| format!("{head}{leaf}")).collect()
 }
 
-/// Returns a line without the strings that begin and end in it.
+/// Returns a line without the strings that begin and end in that line.
 fn without_strings(line: &str) -> String {
     let line = line.replace("\\\"", "").replace("'\"'", "");
     line.split('"').step_by(2).collect::<Vec<_>>().join("\"")

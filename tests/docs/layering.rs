@@ -1,15 +1,16 @@
 //! Imports go only downwards, no two files import each other, and all concurrency primitives are
 //! imported through `src/sync.rs`.
 //!
-//! The library's root has no level, because it re-exports what the other modules define.
+//! The library's root has no level, because it re-exports items that other modules define.
 
 use std::fs;
 
 use crate::imports::{Crate, code};
 use crate::sources::{in_repository, rust_files, sources};
 
-/// The levels of the modules, from the lowest to the highest. A module has the level of the longest
-/// name listed here with which its path begins. Modules of the same level do not import each other.
+/// The levels of the modules, from the lowest to the highest. Of the names listed here with which a
+/// module's path begins, the longest determines the module's level. Modules of the same level do
+/// not import each other.
 const LEVELS: &[&[&str]] = &[
     &["escape"],
     &["sync", "error", "catch", "serde_object", "duration"],
@@ -84,7 +85,7 @@ fn no_files_import_each_other() {
 fn concurrency_is_imported_through_the_facade() {
     let mut wrong = Vec::new();
     for (path, text) in sources() {
-        // `testing` explores the models, so it is not part of them.
+        // `testing` explores the models, so it is not part of the models.
         if ["sync", "testing"].contains(&module_of(&path)[0].as_str()) {
             continue;
         }
@@ -131,8 +132,8 @@ fn module_of(path: &str) -> Vec<String> {
     names
 }
 
-/// Returns the level of a module, and the longest name in [`LEVELS`] with which its path begins.
-/// Returns `None` if there is no such name.
+/// Returns a module's level, and the longest name in [`LEVELS`] with which the module's path
+/// begins. Returns `None` if the path does not begin with any of these names.
 fn level_of(module: &str) -> Option<(usize, &'static str)> {
     let levels =
         LEVELS.iter().enumerate().flat_map(|(level, names)| names.iter().map(move |name| (level, *name)));

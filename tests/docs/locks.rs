@@ -1,10 +1,10 @@
-//! Every lock of the library is in the table of `src/bus/mod.rs` or of `src/record/mod.rs`, which
-//! lists the threads that take the lock and the locks that such a thread may already hold.
+//! Every lock of the library is in the table of `src/bus/mod.rs` or of `src/record/mod.rs`. These
+//! tables list the threads that take each lock, and the locks that such a thread may already hold.
 //!
-//! The tests read the sources as text. They find each lock, each use of a lock, and each use under
-//! another lock in the same function. A lock order that spans several functions is stated in a
-//! comment ("Lock order: ...") where the inner lock is taken, and the tables contain the same
-//! orders.
+//! The tests read the sources as text. They find each lock, each use of a lock, and each use of a
+//! lock while the same function holds another lock. A lock order that spans several functions is
+//! stated in a comment ("Lock order: ...") where the inner lock is taken, and the tables contain
+//! the same orders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,7 +17,8 @@ const KINDS: [&str; 5] = ["Mutex<", "RwLock<", "DashMap<", "ReentrantLock<", "Co
 /// The calls that take a lock.
 const CALLS: [&str; 5] = [".lock()", ".try_lock()", ".shards()", ".read()", ".write()"];
 
-/// A lock's row: which threads take the lock, under which other locks, and how long it is held.
+/// A lock's row in a table. The row contains the threads that take the lock, the locks under which
+/// the lock is taken, and how long the lock is held.
 #[derive(Debug)]
 struct Row {
     taken_by: String,
@@ -26,8 +27,8 @@ struct Row {
 }
 
 /// Returns the library's files, each with its path relative to `src`. The facade is left out
-/// because its locks stand in for the internals of other libraries, and `testing` because its locks
-/// are for models.
+/// because its locks stand in for the internals of other libraries, and `testing` is left out
+/// because its locks are for models.
 fn sources() -> Vec<(String, String)> {
     let files = rust_files("src", 80).into_iter();
     files.filter(|(file, _)| !file.starts_with("sync") && !file.starts_with("testing")).collect()
@@ -87,7 +88,8 @@ fn locks_in(text: &str) -> Vec<String> {
     found
 }
 
-/// Returns the names of the locks taken in a line: the fields or local names in front of the calls.
+/// Returns the names of the locks taken in a line. These are the fields or local names in front of
+/// the calls.
 fn locked_in(line: &str) -> Vec<String> {
     let calls = CALLS.iter().flat_map(|call| line.match_indices(call).map(|(at, _)| at));
     let mut found = Vec::new();
@@ -102,7 +104,7 @@ fn locked_in(line: &str) -> Vec<String> {
             });
             before.truncate(start.expect("brackets come in pairs").0);
         }
-        // The lock of a shard was already found at `shards()`.
+        // A shard's lock was already found at `shards()`.
         if !before.ends_with(".shards()") {
             let name = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
             found.push(name.to_owned());
@@ -111,7 +113,8 @@ fn locked_in(line: &str) -> Vec<String> {
     found
 }
 
-/// Returns whether a name in a use may refer to this lock. A local name may be in the singular.
+/// Returns whether a name used to take a lock may refer to this lock. A local name may be in the
+/// singular.
 fn may_be(name: &str, lock: &str) -> bool {
     let field = lock.split("::").last().unwrap().to_lowercase();
     field == name || field == format!("{name}s")

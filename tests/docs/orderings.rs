@@ -91,8 +91,8 @@ fn every_atomic_is_in_the_table() {
         ["src/bus/mod.rs", "src/record/mod.rs"].map(|file| fs::read_to_string(in_repository(file)).unwrap());
     let table = tables.concat();
     let (mut atomics, mut wrong) = (0, Vec::new());
-    // The facade's atomics stand in for the internals of other libraries. Neither these atomics nor
-    // those of `testing` are in the tables.
+    // The facade's atomics stand in for the internals of other libraries. The tables contain
+    // neither the facade's atomics nor the atomics of `testing`.
     for (_, text) in
         sources().iter().filter(|(file, _)| !file.starts_with("sync") && !file.starts_with("testing"))
     {
@@ -106,7 +106,7 @@ fn every_atomic_is_in_the_table() {
             // A field of a tuple struct has no name.
             let field = declaration.split_once(": ").or_else(|| declaration.split_once('('));
             let Some((field, kind)) = field.filter(|_| is_declaration) else { continue };
-            // Types in crossbeam and other crates with such names are not atomics of this library.
+            // Types with such names in crossbeam and other crates are not atomics of this library.
             if !kind.starts_with('&') && (kind.contains("AtomicU") || kind.contains("AtomicB")) {
                 atomics += 1;
                 let field = if field.contains("struct ") { "0" } else { field };

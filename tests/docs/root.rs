@@ -9,7 +9,7 @@ use crate::sources::in_repository;
 /// The modules whose types are not at the root: errors and statistics, and the tools.
 const APART: [&str; 5] = ["error", "stats", "testing", "metrics", "escape"];
 
-/// Returns this crate's types in a text, each with its module, which is empty for types at the
+/// Returns this crate's types in a text, each with its module. The module is empty for types at the
 /// root.
 fn types(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split("eventcast::").skip(1).filter_map(|path| {
@@ -36,7 +36,7 @@ fn root(api: &str) -> BTreeSet<&str> {
 }
 
 /// Returns the types that are missing at the root although a method of a type at the root takes
-/// them, each together with the method.
+/// them. Each type is returned together with the method.
 fn missing<'a>(api: &'a str, root: &BTreeSet<&str>) -> BTreeSet<(&'a str, &'a str)> {
     let methods = api.lines().filter_map(|line| line.strip_prefix("pub fn "));
     methods

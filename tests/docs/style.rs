@@ -19,7 +19,7 @@ const FOLDERS: [(&str, usize); 7] = [
 /// The words that begin a sentence without a proper subject, as in "Who waits sleeps".
 const HEADLESS: [&str; 6] = ["What ", "Who ", "Whoever ", "Where ", "That ", "So "];
 
-/// Beginnings with one of these words that are nevertheless allowed.
+/// Beginnings that contain one of these words but are nevertheless allowed.
 const WITH_SUBJECT: [&str; 3] = ["That is ", "So far ", "Where possible"];
 
 /// The maximum length of a line with a comment, in characters.

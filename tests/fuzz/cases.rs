@@ -1,5 +1,5 @@
-//! A runner for random cases. It runs the same cases each time, unless the environment requests
-//! more or different ones, and it reports cases that hang.
+//! A runner for random cases. The same cases run each time, unless the environment requests more
+//! cases or different ones. The runner reports cases that hang.
 
 use std::env;
 use std::fmt::Debug;

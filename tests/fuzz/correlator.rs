@@ -1,6 +1,6 @@
-//! Tests the correlator with extremely unlikely options, events, times and store answers. It must
-//! never panic, must count every event, must never lower a count, and must not use more memory than
-//! its options allow.
+//! Tests the correlator with extremely unlikely options, events, times and store responses. The
+//! correlator must never panic, must count every event, must never lower a count, and must not use
+//! more memory than its options allow.
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
 
@@ -85,14 +85,14 @@ fn options() -> impl Strategy<Value = Options> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// One of a few events that are recorded repeatedly, given by object, reason, message, and the
-    /// event's count.
+    /// One of a few events that are recorded repeatedly, specified by object, reason and message,
+    /// together with the event's count.
     Known(u8, u8, u8, i32),
     Any(Box<Event>),
     Advance(Duration),
     /// Sets the system time to this number of seconds since 1970.
     Set(u64),
-    /// The store answers one of the decisions with a different name, version and count.
+    /// The store responds to one of the decisions with a different name, version and count.
     Confirm(prop::sample::Index, u8, i32),
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{cases, wild};
 
-/// Generates pieces of an event's JSON, including some that make it invalid.
+/// Generates pieces of an event's JSON, including some pieces that make the JSON invalid.
 fn piece() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "{",
@@ -87,8 +87,8 @@ fn json() -> impl Strategy<Value = String> {
     prop_oneof![1 => bytes, 3 => soup, 8 => edited()]
 }
 
-/// Checks that both documents of an event can be read, that the event read from each is written as
-/// the same JSON, and that they are the same event.
+/// Checks that both documents of an event can be read, that the event read from each document is
+/// written as the same JSON, and that both documents contain the same event.
 fn assert_round_trip(event: &Event) -> Result<(), TestCaseError> {
     let written = event.to_json();
     prop_assert!(serde_json::from_str::<Value>(&written).is_ok_and(|value| value.is_object()), "{}", written);

@@ -1,6 +1,6 @@
 //! Tests with random programs, inputs and operations, which are the same in each run.
 //! `EVENTCAST_CASES=100` runs a hundred times as many cases, and `EVENTCAST_SEED=1` runs different
-//! ones.
+//! cases.
 
 mod cases;
 #[cfg(feature = "recorder")]

@@ -1,5 +1,6 @@
-//! The events of real clusters, which are too large for the repository. They are in a folder that
-//! an environment variable names, or in a folder next to the checkout.
+//! The events of real clusters, which are too large for the repository. Each set of events is in a
+//! folder named by an environment variable. If the variable is not set, the events are in a folder
+//! next to the checkout.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

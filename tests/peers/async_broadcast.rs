@@ -1,11 +1,11 @@
 //! async-broadcast 0.7.2: `tests/test.rs`. A receiver is a watcher, and the sender is the bus. A
 //! channel without its overflow mode is a bus with `Wait`, and the overflow mode is `DropOldest`.
 //!
-//! These have no counterpart: `set_capacity` and `set_overflow` of a channel in use
-//! (`channel_shrink`), because a watcher keeps the queue and the policy that it was registered
-//! with, and `deactivate` with `set_await_active` (`open_channel`, `inactive_drop`), because a bus
-//! is open and accepts events without watchers. The tests assert how a bus behaves in these cases.
-//! Two tests are elsewhere: `overflow` and `inactive_drop` are
+//! Some methods have no counterpart. `set_capacity` and `set_overflow` of a channel in use
+//! (`channel_shrink`) have none, because a watcher keeps the queue and the policy that it was
+//! registered with. `deactivate` with `set_await_active` (`open_channel`, `inactive_drop`) has
+//! none, because a bus is open and accepts events without watchers. The tests assert how a bus
+//! behaves in these cases. Two tests are elsewhere: `overflow` and `inactive_drop` are
 //! `lag::only_a_receiver_beyond_the_capacity_lags` and
 //! `crossbeam::ends::a_send_without_a_receiver_is_accepted_and_its_value_dropped`.
 
@@ -62,7 +62,7 @@ fn each_receiver_gets_what_threads_and_tasks_send() {
 /// Publishes numbers from zero until the bus refuses one, and returns the number of accepted
 /// events.
 fn fill(kind: Kind, capacity: usize, publisher: &Publisher<usize>) -> usize {
-    // Difference: a dispatcher holds one event, and another one waits in the incoming queue.
+    // Difference: a dispatcher holds one event, and another event waits in the incoming queue.
     let accepted = capacity + if kind == Kind::Inline { 0 } else { 2 };
     for event in 0..accepted {
         publisher.publish(event).unwrap();
@@ -132,7 +132,7 @@ fn each_receiver_has_the_capacity_of_its_registration() {
     on_both_kinds(|kind| {
         let bus = Broadcaster::with_options(kind.options().overflow(OverflowPolicy::DropOldest)).unwrap();
         // Difference: the length of a queue does not change. A receiver may have a shorter queue
-        // than the others.
+        // than other receivers.
         let mut long = bus.watch_builder().queue_capacity(4).watch().unwrap();
         let mut short = bus.watch_builder().queue_capacity(2).watch().unwrap();
         bus.publisher().publish_batch([1, 2, 3, 4]).unwrap();
@@ -148,8 +148,8 @@ fn a_send_without_receivers_does_not_wait_and_a_history_keeps_the_event() {
     on_both_kinds(|kind| {
         let bus = Broadcaster::with_options(kind.options().history(2)).unwrap();
         let publisher = bus.publisher();
-        // Difference: a send neither waits for a receiver to be activated nor is refused because
-        // there is none. A receiver that starts later reads the history.
+        // Difference: a send does not wait for a receiver to be activated, and is not refused if
+        // there is no receiver. A receiver that starts later reads the history.
         for events in [[7, 8], [9, 10]] {
             for event in events {
                 publisher.try_publish(event).unwrap();

@@ -63,12 +63,14 @@ fn a_value_without_a_receiver_is_accepted_and_a_receiver_begins_where_it_subscri
     });
 }
 
-/// `zero_capacity`, `capacity_too_big`, and the queue length of most of apimachinery's tests: zero.
+/// `zero_capacity`, `capacity_too_big`, and a queue length of zero, which most of apimachinery's
+/// tests use.
 #[test]
 fn an_impossible_capacity_is_an_error() {
     on_both_kinds(|kind| {
         for capacity in [0, 1 + (usize::MAX >> 1)] {
-            // Difference: tokio panics. A length here may be read from a file, so it is an error.
+            // Difference: tokio panics. Here the length may be read from a file, so an invalid
+            // length is an error.
             let error = Broadcaster::<()>::with_options(kind.options().queue_capacity(capacity)).unwrap_err();
             assert_eq!(error.option(), "queue_capacity");
         }

@@ -1,4 +1,4 @@
-//! The two kinds of bus. Cases that test the bus itself run on both.
+//! The two kinds of bus. Test cases that concern the bus itself run on both kinds.
 
 use std::panic::catch_unwind;
 

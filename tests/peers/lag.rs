@@ -7,7 +7,8 @@ use eventcast::{Delivery, Watcher};
 use crate::kinds::on_both_kinds;
 use crate::support::channel;
 
-/// Returns everything that is queued. A gap is represented by the negated number of values in it.
+/// Returns everything that is queued. A gap is represented by the negated number of values lost in
+/// that gap.
 fn queued(rx: &mut Watcher<i64>) -> Vec<i64> {
     let received = std::iter::from_fn(|| rx.try_recv().ok());
     let number = |delivery| match delivery {

@@ -20,7 +20,7 @@
 //! | `TestEventSeriesf`, `TestFinishSeries`, `TestRecordEventToSink` | `series::timers` |
 //! | `TestRefreshExistingEventSeries` | `series::ttl`, and with an error `series::timers` |
 //!
-//! `bus::dispatch::controls` has the burst for which client-go's `maxQueuedEvents` has space.
+//! `bus::dispatch::controls` tests the burst for which client-go's `maxQueuedEvents` has space.
 
 mod async_broadcast;
 mod broadcast;

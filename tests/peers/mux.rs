@@ -11,8 +11,9 @@ use crate::support::LONG;
 
 /// Returns a bus like the one that `NewBroadcaster` creates, with an incoming queue of 25.
 ///
-/// Difference: there is no queue with a capacity of zero here, which would be a rendezvous for each
-/// event. A queue with a capacity of one is used instead. An inline bus has no incoming queue.
+/// Difference: a queue cannot have a capacity of zero here. Such a queue would mean a rendezvous
+/// for each event. A queue with a capacity of one is used instead. An inline bus has no incoming
+/// queue.
 fn bus<T: Clone + Send + Sync + 'static>(
     kind: Kind,
     queue_capacity: usize,
@@ -118,7 +119,8 @@ fn a_full_queue_keeps_the_first_event_and_reports_the_loss() {
             bus.publisher().publish(event).unwrap();
         }
         bus.shutdown();
-        // Difference: Go drops the event silently. Here a gap is delivered in its place.
+        // Difference: Go drops the event silently. Here a gap is delivered where the event was
+        // lost.
         assert_eq!(all(watcher), [Delivery::Event("event1"), Delivery::Lagged(1)]);
         assert_eq!(plain.events().collect::<Vec<_>>(), ["event1"]);
     });
@@ -191,7 +193,7 @@ fn without_b(word: &&str) -> bool {
     !word.starts_with('b')
 }
 
-/// `TestFilter`, and `TestRecorder`, which collects the events that it sees.
+/// `TestFilter`, and `TestRecorder`, which collects the events that pass through it.
 #[test]
 fn a_filter_passes_on_what_it_accepts() {
     on_both_kinds(|kind| {

@@ -148,7 +148,7 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// Creates a sink and a receiver that gets a message for each answered call. The function
+    /// Creates a sink, and a receiver that gets a message for each answered call. The function
     /// receives the number of the call, starting at 0.
     pub(crate) fn new(
         clock: &FakeClock,
@@ -194,9 +194,9 @@ impl Scripted {
         (gate, Self::new(clock, answer).0)
     }
 
-    /// Creates a sink that stores the events of the first `lost` creations but loses its answers to
-    /// them. It then refuses creations, and includes the stored event in the refusal if `shows` is
-    /// set.
+    /// Creates a sink that stores the events of the first `lost` creations but loses its responses
+    /// to them. The sink then refuses creations, and includes the stored event in the refusal if
+    /// `shows` is set.
     pub(crate) fn lossy(clock: &FakeClock, lost: usize, shows: bool) -> (Self, Receiver<()>) {
         let store = memory(clock);
         let stored = store.clone();
@@ -260,7 +260,7 @@ pub(crate) fn short(op: &SinkOp) -> String {
     format!("{verb} {} x{}", event.reason, event.count)
 }
 
-/// A gate that lets calls pass one by one, and lets all of them pass once it is dropped.
+/// A gate that lets calls pass one by one, and lets all calls pass once the gate is dropped.
 pub(crate) struct Gate {
     entered: Receiver<()>,
     go: Sender<()>,

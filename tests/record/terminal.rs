@@ -92,7 +92,7 @@ fn what_scripts_and_emoji_need_stays_in_a_message() {
     }
 }
 
-/// Names that belong to the bus, which can be built without the recorder.
+/// Names of watchers and options belong to the bus, which can be built without the recorder.
 #[test]
 fn names_of_watchers_and_options() {
     let bus = eventcast::Broadcaster::<u8>::new().unwrap();

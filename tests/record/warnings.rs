@@ -97,8 +97,8 @@ fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
     );
 }
 
-/// An unavailable store produces a line immediately, with or without a hook, then one every ten
-/// seconds, and one when it answers again.
+/// An unavailable store produces a line immediately, with or without a hook, then a line every ten
+/// seconds, and a line when the store responds again.
 #[test]
 fn an_unavailable_store_is_a_warning_immediately() {
     in_own_process!();

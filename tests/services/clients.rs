@@ -1,5 +1,5 @@
-//! A service whose clients are watchers at the other end of a TCP connection. They read, lag,
-//! disappear and reconnect, and every event is accounted for.
+//! A service whose clients are watchers at the other end of a TCP connection. The clients read,
+//! lag, disappear and reconnect, and every event is accounted for.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// A string with its number. The numbers start at 1 and have no gaps.
 type Post = Arc<(u64, String)>;
 
-/// The service. `posts` is locked while a post is published, and while the posts are read and a
-/// client is registered.
+/// The service. `posts` is locked while a post is published. It is also locked while the posts are
+/// read and a client is registered.
 struct Service {
     bus: Broadcaster<Post>,
     posts: Mutex<Vec<Post>>,
@@ -55,8 +55,8 @@ impl Service {
         service
     }
 
-    /// Serves one client: sends the posts that it has not seen, and then each post as it is
-    /// published. Ends with the bus, or when the client disconnects.
+    /// Serves one client. Sends the posts that the client has not seen, and then sends each new
+    /// post when it is published. Returns when the bus ends, or when the client disconnects.
     async fn serve(&self, stream: TcpStream) {
         let name = stream.peer_addr().expect("connected").to_string();
         let (mut input, mut output) = stream.into_split();
@@ -123,7 +123,7 @@ impl Service {
 
     /// Ends the bus, gives clients the time `grace` to read their queued events, and then
     /// disconnects the remaining clients. Returns the number of clients that were disconnected, and
-    /// the sum over all clients.
+    /// the totals for all clients.
     async fn end(&self, grace: Duration) -> (usize, WatcherStats) {
         assert!(self.bus.shutdown_async(PATIENCE).await.complete);
         let mut clients = self.clients.lock().await;
@@ -194,7 +194,7 @@ async fn hundreds_of_clients_get_every_event_in_order_to_the_end() {
     tokio::join!(join_all(clients.iter_mut().map(|client| client.until(EVENTS))), async {
         join_all((0..4).map(publish)).await;
     });
-    // The last event is accepted just before the bus ends, and read after that.
+    // The last event is accepted just before the bus ends, and is read after the end of the bus.
     let last = service.publish("the last one").await;
     let ((cut_off, all), read, first) = tokio::join!(
         service.end(PATIENCE),

@@ -1,6 +1,6 @@
-//! Clients that are disconnected at random, even in the middle of a line, and reconnect with the id
-//! of the last event that they have seen. They receive no event twice, and miss only events that
-//! are no longer in the history. A gap of exactly that size reports these events.
+//! Clients are disconnected at random, even in the middle of a line, and reconnect with the id of
+//! the last event that they have seen. The clients receive no event twice, and miss only events
+//! that are no longer in the history. A gap of exactly that size reports the missed events.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 const HISTORY: u64 = 64;
 const EVENTS: u64 = 30_000;
 
-/// Serves clients, each of which first sends the position that it has seen. The text of an event is
+/// Serves clients. Each client first sends the position that it has seen. The text of an event is
 /// its position.
 async fn serve(bus: Broadcaster<Arc<str>>, listener: TcpListener) {
     while let Ok((mut stream, _)) = listener.accept().await {

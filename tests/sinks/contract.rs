@@ -1,4 +1,4 @@
-//! The contract between a caller and a sink. Each operation in a batch gets one answer, whatever
+//! The contract between a caller and a sink. Each operation in a batch gets one response, whatever
 //! the sink does, and a failure returns the operation to the caller.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,12 +45,12 @@ fn creates(names: &[&str]) -> Vec<SinkOp> {
 
 type Answers = Vec<Result<Stored, SinkOpError>>;
 
-/// Submits creations to a function, and returns the answers.
+/// Submits create operations to a function, and returns the responses.
 fn perform(names: &[&str], submit: impl Fn(SinkBatch) + Send + Sync + 'static) -> Answers {
     SinkBatch::perform(creates(names), &Submits(submit))
 }
 
-/// Returns each answer as the name of the stored event, or as the error text and the name of the
+/// Returns each response as the name of the stored event, or as the error text and the name of the
 /// event that the error returns.
 fn shown(answers: &Answers) -> Vec<String> {
     let show = |answer: &Result<Stored, SinkOpError>| match answer {
@@ -60,7 +60,7 @@ fn shown(answers: &Answers) -> Vec<String> {
     answers.iter().map(show).collect()
 }
 
-/// Answers a call with its event as stored.
+/// Responds to a call with the call's event as stored.
 fn store(call: SinkCall) {
     let stored = Stored::from(call.event());
     call.answer(Ok(stored));
@@ -143,7 +143,7 @@ fn a_sink_that_catches_its_own_panic_answers_the_call() {
 #[test]
 fn answers_have_the_order_of_the_operations() {
     watched(|| {
-        // Each call is answered on a separate thread, the last one first.
+        // Each call is answered on a separate thread, starting with the last call.
         let answers = perform(&["a", "b", "c", "d"], |batch| {
             thread::spawn(move || {
                 for call in batch.into_iter().rev() {
@@ -254,7 +254,7 @@ fn a_panic_of_submit_rejects_what_has_no_answer() {
     });
     let text = "rejected: the sink panicked: in the middle";
     assert_eq!(shown(&answers), ["a".to_owned(), format!("{text} (b)"), format!("{text} (c)")]);
-    // The sink panics before the first answer, while it holds the whole batch.
+    // The sink panics before the first operation has been answered, while it holds the whole batch.
     let answers = perform(&["a", "b"], |batch| {
         let names: Vec<_> = batch.ops().iter().map(|op| &op.event().metadata.name).collect();
         panic!("at {names:?}");
@@ -368,7 +368,7 @@ fn operations_are_performed_sequentially_by_default() {
     assert_eq!(*notes.0.lock().unwrap(), calls);
 }
 
-/// A sink that differs from every default.
+/// A sink whose methods all differ from the defaults.
 #[derive(Default)]
 struct Special(Mutex<Vec<usize>>);
 

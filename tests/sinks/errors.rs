@@ -44,7 +44,7 @@ fn each_kind_of_io_error_determines_the_next_step() {
     ] {
         assert_eq!(of(kind.into()), Unavailable, "{kind}");
     }
-    // There was no answer. It may be that only this tenant's events are not answered.
+    // There was no response. It is possible that only this tenant's events get no response.
     for kind in [ErrorKind::TimedOut, ErrorKind::WouldBlock] {
         assert_eq!(of(kind.into()), GroupUnavailable, "{kind}");
     }

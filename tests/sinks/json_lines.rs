@@ -1,4 +1,4 @@
-//! The sink that writes lines, tested with files and with failing outputs.
+//! The JSON lines sink, tested with files and with failing outputs.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File};
@@ -113,7 +113,8 @@ fn a_file_that_exists_is_continued() {
     assert_eq!((sink.stats().lines, sink.stats().bytes), (1, line()));
 }
 
-/// A crash may leave any prefix of a line. Afterwards only that line is unreadable.
+/// A crash may leave any prefix of a line in the file. After the crash, only that line is
+/// unreadable.
 #[test]
 fn a_line_that_a_crash_broke_off_does_not_damage_the_next() {
     let folder = tempdir().unwrap();
@@ -292,7 +293,7 @@ fn a_write_that_fails_does_not_damage_the_next_line() {
 #[test]
 fn a_torn_line_is_ended_however_often_that_fails() {
     let full = Take::Fail(ErrorKind::StorageFull);
-    // The second write takes nothing, only the newline, or the newline and part of the line.
+    // The second write accepts nothing, only the newline, or the newline and part of the line.
     for second in [0, 1, 3] {
         let takes = [&[Take::Part(7), full][..], &[Take::Part(second), full][usize::from(second == 0)..]];
         let (sink, output) = Output::sink(&takes.concat());

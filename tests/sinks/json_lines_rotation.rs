@@ -1,4 +1,4 @@
-//! The sink that writes lines rotates full files, and does not lose events if a rotation fails.
+//! The JSON lines sink rotates full files, and does not lose events if a rotation fails.
 
 use std::fs::{self, File};
 
@@ -34,7 +34,7 @@ fn without_files_to_keep_a_full_file_is_emptied() {
     let reader = File::open(folder.path().join(FILE)).unwrap();
     create(&sink, "a b c d e");
     assert_eq!(files(&folder), pairs([(FILE, "e")]));
-    // The reader still has the same file.
+    // The reader still has the same file open.
     assert_eq!(reader.metadata().unwrap().len(), line());
     assert_eq!(sink.stats().rotations, 2);
 }
@@ -53,8 +53,8 @@ fn a_new_file_has_the_permissions_of_the_previous_file() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// Another program put a folder where the file was. The sink does not touch the folder, and
-/// continues with its open file.
+/// Another program has put a folder in the place of the file. The sink does not touch the folder,
+/// and continues with its open file.
 #[test]
 fn a_folder_is_not_rotated() {
     let folder = tempdir().unwrap();
@@ -131,7 +131,8 @@ fn a_rotation_that_fails_loses_nothing_and_is_tried_again() {
 #[test]
 fn a_rotation_that_fails_in_the_middle_removes_nothing_more() {
     let folder = tempdir().unwrap();
-    // Numbers 1 and 3 to 5: the state after `.2` became `.3`, and `.1` could not be moved.
+    // The files 1 and 3 to 5 exist. This is the state after `.2` became `.3`, and `.1` could not be
+    // moved.
     for (number, name) in [(1, "d"), (3, "c"), (4, "b"), (5, "a")] {
         fs::write(folder.path().join(format!("{FILE}.{number}")), event(name, 1).to_json() + "\n").unwrap();
     }
@@ -141,7 +142,8 @@ fn a_rotation_that_fails_in_the_middle_removes_nothing_more() {
     assert_eq!(files(&folder).into_iter().map(|(_, names)| names).collect::<Vec<_>>(), names);
 }
 
-/// A rotation that could not open the new file leaves the same state.
+/// A rotation that could not open the new file leaves the same state as a program that moved the
+/// file.
 #[test]
 fn a_file_that_another_program_moved_is_followed_by_a_new_one() {
     let folder = tempdir().unwrap();
@@ -207,7 +209,7 @@ fn a_recreated_file_has_the_permissions_of_the_previous_file() {
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-/// A reader that joins the two files must find the first line of the second one.
+/// A reader that joins the two files must find the first line of the second file.
 #[test]
 fn a_torn_line_in_a_moved_file_is_ended_there() {
     let folder = tempdir().unwrap();
@@ -260,7 +262,8 @@ fn a_reopen_that_fails_keeps_the_file() {
     assert_eq!(pipe.stats().reopens, 0);
 }
 
-/// Without its folder the sink cannot write anywhere, so it does not acknowledge any events.
+/// If the sink's folder is missing, the sink cannot write anywhere, so it does not acknowledge any
+/// events.
 #[cfg(unix)]
 #[test]
 fn a_line_without_a_place_is_refused_until_there_is_one() {

@@ -1,4 +1,4 @@
-//! Helpers for line files, used by the tests of the sink that writes lines.
+//! Helpers for line files, used by the tests of the JSON lines sink.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use eventcast::sink::{JsonLinesOptions, JsonLinesSink};

@@ -1,4 +1,4 @@
-//! The in-memory store: answers like those of an API server, bounds, and the table.
+//! The in-memory store: responses like an API server's, bounds, and the table.
 
 use std::time::{Duration, SystemTime};
 
@@ -186,7 +186,7 @@ fn what_an_api_server_finds_invalid_is_rejected() {
     assert_eq!(stored.event_time(), Timestamp::new(1, 123_456_000));
     assert_eq!(stored.series().unwrap().last_observed_time, Timestamp::new(2, 999_999_000));
 
-    // The API server does not check any of this.
+    // The API server does not check any of these values.
     let mut odd = event("Bad_Name!");
     odd.type_ = "Error".into();
     odd.message = "x".repeat(5000).into();

@@ -1,5 +1,5 @@
-//! Sinks that need a thread on which the program's own code is running. On that thread, nothing
-//! waits for them.
+//! Sinks that need a thread on which the program's own code is running. On that thread, no call
+//! waits for these sinks.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -101,8 +101,8 @@ fn a_drop_on_the_thread_that_a_sink_needs_waits_for_the_others() {
     on_one_thread(|| async {
         let events = EventBroadcaster::builder().drop_timeout(NEVER).build().unwrap();
         let (recording, _store) = start(&events);
-        // The other sink, a handler and a log each wait for a channel to be closed, which happens
-        // after the drop has closed the broadcaster.
+        // The other sink, a handler and a log each wait for a channel to be closed. The channel is
+        // closed after the drop has closed the broadcaster.
         let (open, opened) = mpsc::channel::<()>();
         let opened = Arc::new(std::sync::Mutex::new(opened));
         let (done, was_done) = mpsc::channel();

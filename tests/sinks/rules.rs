@@ -11,8 +11,8 @@ use eventcast::sink::{MemorySinkOptions, SinkErrorKind, SinkOp};
 use eventcast::testing::FakeClock;
 use eventcast::{Event, EventSink, MemorySink, SinkError, Text, Timestamp};
 
-/// A store that applies the rules to a table in which nothing expires. Its number is 1, and all its
-/// events were created in 1970.
+/// A store that applies the rules to a table in which nothing expires. The store's number is 1, and
+/// all its events were created in 1970.
 #[derive(Default)]
 pub(crate) struct Shelf {
     rules: Rules,

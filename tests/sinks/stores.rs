@@ -1,5 +1,5 @@
-//! The stores whose common behaviour the tests compare. The tests of the crate `eventcast-sqlite`
-//! have a module with the same name for the tests that both share.
+//! The stores whose common behaviour the tests compare. The crate `eventcast-sqlite` has a test
+//! module with the same name for the tests that both crates share.
 
 use eventcast::sink::rules::Rules;
 use eventcast::sink::{EventQuery, MemorySinkOptions};

@@ -59,8 +59,8 @@ default     <unknown>   Normal   Started   pod/web-0   \nblue-网络   \
         let table = EventTable::new(later(0)).rows(namespace);
         assert!(table.starts_with("LAST SEEN   TYPE "), "{table}");
     }
-    // The first rows determine this for later rows, because the header is written together with the
-    // first rows.
+    // The first rows decide whether later rows name the namespace, because the header is written
+    // together with the first rows.
     let mut table = EventTable::new(later(0));
     assert!(table.rows(&all[..1]).starts_with("LAST SEEN "));
     assert_eq!(table.rows(&all[..1]), "<unknown>   Normal   Started   pod/web-0   \n");
@@ -72,7 +72,7 @@ default     <unknown>   Normal   Started   pod/web-0   \nblue-网络   \
     assert!(EventTable::new(later(0)).namespaces(true).rows(&[in_default]).starts_with("NAMESPACE "));
 }
 
-/// kubectl prints the part of the object that an event is about before the message.
+/// Before the message, kubectl prints the part of the object that an event is about.
 #[test]
 fn describe_names_the_container() {
     let about = |(path, message): (&'static str, &'static str)| -> Event {

@@ -1,5 +1,5 @@
-//! G2: registrations, flushes and gaps have a place in the order of events, and take no capacity
-//! from events.
+//! G2: registrations, flushes and gaps have a place in the order of events, and do not take up
+//! capacity for events.
 
 use std::thread;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use futures::executor::block_on;
 
 use crate::support::{Ear, LONG, assert_balanced, available, bus, drain, events, hold, watched};
 
-/// G2 in both directions, with the dispatcher held so that all entries are in the incoming queue
-/// together.
+/// Tests G2 in both directions. The dispatcher is held so that all entries are in the incoming
+/// queue at the same time.
 #[test]
 fn a_watcher_is_offered_what_follows_its_registration_and_nothing_before() {
     let bus = bus(100, 100);
@@ -29,7 +29,7 @@ fn a_watcher_is_offered_what_follows_its_registration_and_nothing_before() {
     assert_eq!(events(&drain(&mut after)), [3, 4]);
 }
 
-/// A registration gets its place in the order without the dispatcher.
+/// A registration gets its place in the order without waiting for the dispatcher.
 #[test]
 fn watch_returns_while_the_dispatcher_is_held() {
     let bus = bus(4, 4);
@@ -70,7 +70,7 @@ fn control_entries_keep_their_place_while_the_dispatcher_is_blocked() {
     });
 }
 
-/// A batch ends where a registration follows in the order, even if more events are waiting.
+/// A batch ends before the next registration in the order, even if more events are waiting.
 #[test]
 fn a_registration_divides_the_events_that_wait() {
     watched(|| {
@@ -100,7 +100,7 @@ fn watchers_that_are_registered_take_no_capacity_from_events() {
             assert_eq!(bus.publisher().try_publish(event), Ok(()));
         }
         assert!(bus.publisher().try_publish(10).unwrap_err().is_full());
-        // A full queue does not delay a registration either.
+        // Even a full queue does not delay a registration.
         let mut late = bus.watch().unwrap();
         drop(held);
         bus.flush(LONG).unwrap();
@@ -110,8 +110,8 @@ fn watchers_that_are_registered_take_no_capacity_from_events() {
     });
 }
 
-/// client-go's queue accepts a burst as long as the queue. A registration and a flush at the same
-/// time make no difference.
+/// client-go's queue accepts a burst that fills the whole queue, and so does the incoming queue. A
+/// registration and a flush at the same time do not change this.
 #[test]
 fn a_burst_as_long_as_the_incoming_queue_is_accepted() {
     for _ in 0..200 {
@@ -126,8 +126,9 @@ fn a_burst_as_long_as_the_incoming_queue_is_accepted() {
     }
 }
 
-/// Threads register watchers while others publish. Each watcher is offered all events that its own
-/// thread publishes later, in order, and none that the thread published before.
+/// Threads register watchers while other threads publish. Each watcher is offered, in order, all
+/// events that its own thread publishes after the registration, and none of the events that the
+/// thread published before.
 #[test]
 fn each_registration_has_its_place_among_the_events_of_its_thread() {
     watched(|| {
@@ -155,8 +156,8 @@ fn each_registration_has_its_place_among_the_events_of_its_thread() {
     });
 }
 
-/// There are more flushes, waiting for the dispatcher or timed out, than the incoming queue has
-/// capacity for.
+/// The number of flushes, either waiting for the dispatcher or timed out, exceeds the capacity of
+/// the incoming queue.
 #[test]
 fn flushes_take_no_capacity_from_events() {
     watched(|| {

@@ -1,6 +1,6 @@
-//! Direct delivery: a publisher that finds the dispatcher asleep delivers its event itself. A task
-//! waiting for events reveals here which thread delivered an event, because that thread wakes the
-//! task.
+//! Direct delivery: a publisher that finds the dispatcher asleep delivers its event itself. The
+//! tests use a waiting task to find out which thread delivered an event, because the delivering
+//! thread wakes the task.
 
 use std::pin::pin;
 use std::task::{Poll, Waker};
@@ -18,8 +18,8 @@ fn settle() {
     (0..20).for_each(|_| thread::yield_now());
 }
 
-/// Publishes numbers starting with `next` until the calling thread has delivered one of them, and
-/// returns that number. The watcher receives all of them, as a task.
+/// Publishes consecutive numbers, starting with `next`, until the calling thread has delivered one
+/// of them, and returns that number. A task receives all of the numbers through the watcher.
 fn deliver_here(bus: &Broadcaster<u64>, task: &mut Watcher<u64>, next: u64) -> u64 {
     let ear = Ear::new();
     let start = Instant::now();
@@ -38,8 +38,8 @@ fn deliver_here(bus: &Broadcaster<u64>, task: &mut Watcher<u64>, next: u64) -> u
     unreachable!("the loop never ends")
 }
 
-/// When a publisher that delivered its event itself returns, the event counts as offered and as
-/// queued, and the watcher can receive it.
+/// Once a publisher has delivered its event itself and the publish call has returned, the event
+/// counts as offered and as queued, and the watcher can receive it.
 #[test]
 fn what_a_publisher_has_delivered_is_counted() {
     let bus = Broadcaster::new().unwrap();
@@ -59,7 +59,7 @@ fn what_a_publisher_has_delivered_is_counted() {
     assert!(watcher.is_empty());
 }
 
-/// A flush waits for a handler whose event was delivered by its publisher.
+/// A flush also waits for a handler if the publisher delivered the handler's event directly.
 #[test]
 fn a_flush_waits_for_what_a_publisher_has_delivered() {
     let bus = Broadcaster::new().unwrap();
@@ -67,7 +67,7 @@ fn a_flush_waits_for_what_a_publisher_has_delivered() {
     let (turnstile, _) = stopping_handler(bus.watch_builder());
     bus.flush(LONG).unwrap();
     let last = deliver_here(&bus, &mut task, 0);
-    // The handler stays blocked in the last event.
+    // The handler stays blocked while it handles the last event.
     for number in 0..=last {
         turnstile.wait_for(Some(number));
         if number < last {
@@ -86,7 +86,7 @@ fn a_flush_waits_for_what_a_publisher_has_delivered() {
     assert_eq!(block_on(flush), Ok(()));
 }
 
-/// Every sleeping watcher is woken, even if more watchers are asleep than a publisher wakes itself.
+/// Every sleeping watcher is woken, even if more watchers are asleep than a single publisher wakes.
 #[test]
 fn every_sleeping_watcher_is_woken() {
     const ROUNDS: u64 = 100;

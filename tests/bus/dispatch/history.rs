@@ -1,5 +1,5 @@
 //! G12: positions and history. In most of these tests each event is the number of its own position,
-//! so every path that an event may take is checked against a single oracle.
+//! so a single oracle checks every path that an event may take.
 
 use std::ops::RangeInclusive;
 use std::pin::pin;
@@ -30,9 +30,9 @@ fn publish(bus: &Broadcaster<u64>, positions: RangeInclusive<u64>) {
     positions.chunks(3).for_each(|chunk| bus.publisher().publish_batch(chunk.to_vec()).unwrap());
 }
 
-/// Reads to the end. Each event must be received at its position, and each position between the
-/// first and the last must be received, lost or refused. Returns the events, and the number of lost
-/// events.
+/// Reads until the watcher ends. Each event must be received at its position, and each position
+/// between the first and the last must be received, lost or refused. Returns the events and the
+/// number of lost events.
 fn read_to_the_end(mut watcher: Watcher<u64>, passes: impl Fn(u64) -> bool) -> (Vec<u64>, u64) {
     let (mut events, mut lost, mut reached, mut missing) = (Vec::new(), 0, None, 0);
     while let Ok(delivery) = watcher.recv() {
@@ -55,8 +55,8 @@ fn read_to_the_end(mut watcher: Watcher<u64>, passes: impl Fn(u64) -> bool) -> (
     (events, lost)
 }
 
-/// G12: positions start at 1 and count all events and published gaps. They agree with each
-/// watcher's losses, whatever its policy.
+/// G12: positions start at 1 and count all events and published gaps. The positions agree with each
+/// watcher's losses, whatever the watcher's policy.
 #[test]
 fn positions_and_gaps_agree_on_every_way_to_a_watcher() {
     on_both(|options| {
@@ -94,9 +94,10 @@ fn positions_and_gaps_agree_on_every_way_to_a_watcher() {
     });
 }
 
-/// The history contains exactly the newest events, regardless of how they were batched when they
-/// were published. A watcher that starts at the oldest event or after a position receives them,
-/// followed by later events. On an inline bus it can receive them when `watch` returns.
+/// The history contains exactly the newest events, regardless of how the events were batched when
+/// they were published. A watcher that starts at the oldest event or after a position receives
+/// events from the history, followed by later events. On an inline bus, the watcher can receive the
+/// events from the history as soon as `watch` returns.
 #[test]
 fn a_watcher_starts_in_the_past() {
     on_both(|options| {
@@ -166,7 +167,7 @@ fn each_event_of_a_batch_has_its_position() {
     });
 }
 
-/// A prefix has no position. The events that follow it do.
+/// A prefix has no position, but the events that follow the prefix have positions.
 #[test]
 fn a_prefix_has_no_position() {
     on_both(|options| {
@@ -201,8 +202,8 @@ fn a_stream_has_the_position_of_each_delivery() {
     });
 }
 
-/// A watcher that starts after a position that the bus has not reached starts at the newest
-/// position, and does not miss any later event.
+/// If a watcher starts after a position that the bus has not reached, the watcher starts at the
+/// newest position and does not miss any later event.
 #[test]
 fn a_start_in_the_future_is_the_present() {
     on_both(|options| {
@@ -258,8 +259,9 @@ fn a_published_gap_is_in_the_history() {
     });
 }
 
-/// Replayed events need no capacity: the dispatcher does not wait for a reader of the past, and
-/// replayed events neither evict the watcher nor displace new events.
+/// Replayed events do not need capacity. The dispatcher does not wait for a reader that is still
+/// receiving replayed events, and replayed events neither evict the watcher nor displace new
+/// events.
 #[test]
 fn the_past_needs_no_capacity() {
     let bus = with_history(100);
@@ -289,7 +291,8 @@ fn the_past_needs_no_capacity() {
     assert_eq!(dropping.stats().dropped.incoming, 1);
 }
 
-/// A reader that has read part of the past has no more capacity than one that has read nothing.
+/// A reader that has read part of the history has no more capacity than a reader that has read
+/// nothing.
 #[test]
 fn reading_the_past_frees_no_capacity() {
     on_both(|options| {
@@ -304,14 +307,15 @@ fn reading_the_past_frees_no_capacity() {
         for expected in 6..=11 {
             assert_eq!(watcher.recv(), Ok(Event(expected)));
         }
-        // 13 was lost, and the slot of 11 is free again.
+        // Event 13 was lost, and the slot of event 11 is free again.
         publish(&bus, 14..=14);
         bus.shutdown();
         assert_eq!(drain(&mut watcher), [Event(12), Lagged(1), Event(14)]);
     });
 }
 
-/// A dispatcher that waits for a reader of the past is woken as soon as capacity is available.
+/// If the dispatcher waits for a reader that is still receiving events from the history, the
+/// dispatcher is woken as soon as capacity is available.
 #[test]
 fn a_dispatcher_waits_for_a_reader_of_the_past() {
     let bus = with_history(10);
@@ -327,8 +331,7 @@ fn a_dispatcher_waits_for_a_reader_of_the_past() {
     assert_eq!(watcher.stats().high_water, 2);
 }
 
-/// The queue of a `DropOldest` watcher keeps the newest events, even together with events from the
-/// history.
+/// A `DropOldest` watcher's queue keeps the newest events, including events from the history.
 #[test]
 fn a_ring_keeps_the_newest_of_the_past() {
     on_both(|options| {
@@ -347,8 +350,8 @@ fn a_ring_keeps_the_newest_of_the_past() {
     });
 }
 
-/// A filter is called for events from the history. Its refusals are counted, and its panic ends the
-/// watcher.
+/// A filter is also called for events from the history. The events that the filter refuses are
+/// counted, and a panic in the filter ends the watcher.
 #[test]
 fn a_filter_sees_the_past() {
     on_both(|options| {
@@ -367,8 +370,8 @@ fn a_filter_sees_the_past() {
     });
 }
 
-/// A reader that falls asleep before the dispatcher reaches its registration wakes up for the past,
-/// even if no event follows.
+/// If a reader falls asleep before the dispatcher reaches the watcher's registration, the events
+/// from the history wake the reader, even if no new event follows.
 #[test]
 fn a_reader_that_sleeps_wakes_for_the_past() {
     let (clock, bus) = timed(BusOptions::default().history(2).max_batch(1));
@@ -381,7 +384,7 @@ fn a_reader_that_sleeps_wakes_for_the_past() {
     assert_eq!(reading.join().unwrap(), (Ok(Event(u64::MAX - 1)), Some(1)));
 }
 
-/// With a slow filter, a waiting task is woken for the events that the filter has accepted so far.
+/// If a filter is slow, a waiting task is woken for the events that the filter has accepted so far.
 #[test]
 fn a_reader_wakes_before_the_filter_has_seen_all_of_the_past() {
     let bus = bus_with(BusOptions::default().history(100).max_batch(1));
@@ -390,7 +393,7 @@ fn a_reader_wakes_before_the_filter_has_seen_all_of_the_past() {
     let ear = Ear::new();
     assert_eq!(ear.finish(pin!(watcher.recv_async())), Ok(Lagged(100)));
     for expected in 101..=200 {
-        // The task waits while the filter checks the event. It is woken before the filter has
+        // The task waits while the filter checks the event. The task is woken before the filter has
         // finished with the next event.
         turnstile.wait_for(expected);
         assert_eq!(ear.poll_next(&mut watcher), Poll::Pending);
@@ -400,7 +403,8 @@ fn a_reader_wakes_before_the_filter_has_seen_all_of_the_past() {
     }
 }
 
-/// A watcher that is stopped before the dispatcher reaches its registration has a position.
+/// If a watcher is stopped before the dispatcher reaches its registration, the watcher still has a
+/// position.
 #[test]
 fn a_watcher_that_was_stopped_early_has_a_position() {
     let bus = with_history(100);
@@ -430,14 +434,15 @@ fn a_flush_waits_for_the_past() {
     });
 }
 
-/// Watchers are registered and dropped at any time while two publishers publish. Each starts at the
-/// position where its predecessor stopped. Every event is received once or is part of a gap.
+/// Watchers are registered and dropped at any time while two publishers publish. Each watcher
+/// starts at the position where its predecessor stopped. Every event is received once or is part of
+/// a gap.
 #[test]
 fn a_reader_that_reconnects_at_any_time_misses_nothing() {
     on_both(|options| {
         const EVENTS: u64 = if cfg!(miri) { 200 } else { 20_000 };
         let bus = bus_with(options.history(300).max_batch(16));
-        // This watcher's queue holds all events, so it knows the event at each position.
+        // This watcher's queue holds all events, so the watcher knows the event at each position.
         let all = bus.watch_builder().queue_capacity(EVENTS as usize).watch().unwrap();
         let publishing: Vec<_> = (0..2)
             .map(|publisher| {

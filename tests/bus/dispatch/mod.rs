@@ -1,4 +1,4 @@
-//! The order of events: G1, all watchers see the same order. G2, a registration has a place in that
+//! The order of events. G1: all watchers see the same order. G2: a registration has a place in that
 //! order.
 
 mod controls;

@@ -9,7 +9,7 @@ use futures::executor::block_on;
 
 use crate::support::{LONG, assert_balanced, available, bus_with, events, hold, lagged, on_both};
 
-/// G1 and G3 at scale: ten million events, four lossless watchers, and every event in its place.
+/// Tests G1 and G3 at scale. Ten million events arrive in order at four lossless watchers.
 #[test]
 fn ten_million_events_arrive_complete_and_in_order_at_four_watchers() {
     const EVENTS: u64 = 10_000_000;
@@ -47,8 +47,8 @@ fn ten_million_events_arrive_complete_and_in_order_at_four_watchers() {
     }
 }
 
-/// G1: whatever several publishers do, all watchers see the same sequence, which preserves each
-/// publisher's own order.
+/// G1: whatever several publishers do, all watchers see the same sequence of events, which
+/// preserves each publisher's own order.
 #[test]
 fn all_watchers_see_one_order_of_several_publishers() {
     const EVENTS: u32 = if cfg!(miri) { 50 } else { 5_000 };
@@ -80,8 +80,8 @@ fn all_watchers_see_one_order_of_several_publishers() {
     });
 }
 
-/// The dispatcher never offers more than `max_batch` events together, even if a batch follows
-/// single events.
+/// The dispatcher never offers more than `max_batch` events together, even if single events are
+/// followed by a batch.
 #[test]
 fn a_batch_that_follows_an_event_stays_within_the_limit() {
     const MOST: usize = 4;
@@ -105,9 +105,9 @@ fn a_batch_that_follows_an_event_stays_within_the_limit() {
     assert_eq!(received, expected);
 }
 
-/// Ten thousand watchers with several policies. Each receives all events that fit into its queue,
-/// and the number of the remaining events. Watchers that are stopped or dropped, in any order,
-/// leave no trace.
+/// Ten thousand watchers have several different policies. Each watcher receives all events that fit
+/// into its queue, and the number of events that did not fit. Watchers that are stopped or dropped,
+/// in any order, leave no trace.
 #[test]
 fn ten_thousand_watchers_each_get_their_own() {
     on_both(|options| {

@@ -1,4 +1,5 @@
-//! G8: shutdowns and drains that time out, the events that they abandon, and their reports.
+//! G8: shutdowns and drains that time out, the events that they abandon, and the reports that they
+//! return.
 
 use std::sync::mpsc;
 use std::thread;
@@ -17,8 +18,8 @@ use crate::support::{
 
 const SHORT: Duration = Duration::from_millis(1);
 
-/// A shutdown that timed out returns a snapshot. The next call continues to wait, and its report
-/// has the final counts. Every later call returns the same report.
+/// A shutdown that times out returns a snapshot. The next shutdown continues to wait, and its
+/// report has the final counts. Every later shutdown returns that same report.
 #[test]
 fn a_shutdown_after_one_that_timed_out_waits_on_and_has_the_final_counts() {
     on_both(|options| {
@@ -45,8 +46,8 @@ fn a_shutdown_after_one_that_timed_out_waits_on_and_has_the_final_counts() {
     });
 }
 
-/// A drain abandons nothing: after a drain that timed out, the handler handles its whole queue, and
-/// a later shutdown with a deadline has nothing to abandon.
+/// A drain does not abandon any events. After a drain has timed out, the handler handles its whole
+/// queue, and a later shutdown with a deadline has nothing to abandon.
 #[test]
 fn a_drain_abandons_nothing() {
     on_both(|options| {
@@ -65,7 +66,7 @@ fn a_drain_abandons_nothing() {
     });
 }
 
-/// On a thread of the bus, a shutdown neither waits nor joins the thread.
+/// A shutdown that is called on a thread of the bus neither waits nor joins that thread.
 #[test]
 fn a_shutdown_on_a_thread_of_the_bus_reports_that_threads_run() {
     on_both(|options| {
@@ -112,8 +113,8 @@ fn deadlines_of_the_end_pass_on_a_bus_with_a_fake_clock() {
     });
 }
 
-/// A handler that does not return does not delay the deadline. When the handler finally returns, it
-/// abandons its queue and is not notified of later losses.
+/// If a handler does not return, it does not delay the deadline. When the handler finally returns,
+/// it abandons its queue, and it is not notified of later losses.
 #[test]
 fn a_stuck_handler_is_abandoned_at_the_deadline() {
     on_both(|options| {
@@ -131,10 +132,10 @@ fn a_stuck_handler_is_abandoned_at_the_deadline() {
         });
         assert!(!handle.join(Duration::ZERO));
         turnstile.let_one_pass();
-        // The clock stands still, so the join can succeed only because the handler ends.
+        // The clock does not advance, so the join can succeed only because the handler ends.
         assert!(handle.join(LONG));
         // Both the handler and the dispatcher may empty the queue of a watcher that has ended. Each
-        // counts the events that it took, and the dispatcher does so on its own thread.
+        // of them counts the events that it removed, and the dispatcher does so on its own thread.
         until(|| handle.stats().lag == 0);
         let stats = handle.stats();
         assert_eq!((stats.delivered, stats.dropped.abandoned, stats.dropped.incoming), (1, 2, 2));
@@ -151,8 +152,8 @@ fn a_stuck_handler_is_abandoned_at_the_deadline() {
 fn events_that_wait_for_capacity_are_abandoned_with_their_handler() {
     let bus = bus::<u64>(100, 1);
     let (turnstile, handler) = stopping_handler(waits(&bus, 1));
-    // This filter holds the dispatcher after it has offered an event to the handler, and before it
-    // waits for the handler.
+    // This filter holds the dispatcher after the dispatcher has offered an event to the handler,
+    // and before the dispatcher waits for the handler.
     let (held, other) = stopping_filter(bus.watch_builder().queue_capacity(10));
     bus.publisher().publish(1).unwrap();
     held.wait_for(1);
@@ -171,15 +172,15 @@ fn events_that_wait_for_capacity_are_abandoned_with_their_handler() {
     assert_eq!((stats.dropped.abandoned, stats.dropped.stopped), (2, 0), "{stats}");
 }
 
-/// G3, G6: an accepted event is either offered or reported as abandoned by the shutdown. This holds
-/// even if a handler has already abandoned its queue when the dispatcher reaches it.
+/// G3, G6: an accepted event is either offered or reported as abandoned by the shutdown. This is
+/// true even if a handler has already abandoned its queue when the dispatcher reaches the handler.
 #[test]
 fn events_that_a_handler_abandoned_are_counted() {
     watched(|| {
         let (clock, bus) = timed(BusOptions::default());
         let (turnstile, handle) = stopping_handler(bus.watch_builder());
-        // This watcher holds the dispatcher, first while the dispatcher waits for it and then in
-        // the hook.
+        // This watcher holds the dispatcher, first while the dispatcher waits for the watcher, and
+        // then in the watcher's hook.
         let (hook, mut hooked) = crate::support::turnstile();
         let stuck = bus
             .watch_builder()
@@ -221,8 +222,8 @@ fn a_drain_leaves_a_waiting_dispatcher_alone() {
 }
 
 /// The report of a shutdown that timed out counts the events that the dispatcher has not reached,
-/// both single events and events in batches, but not registrations, flushes and gaps. These events
-/// are accepted later, and the total number of events stays the same.
+/// both single events and events in batches, but not registrations, flushes and gaps. The counted
+/// events are accepted later, and the total number of events stays the same.
 #[test]
 fn a_snapshot_has_the_events_that_are_still_in_the_incoming_queue() {
     let bus = bus_with(BusOptions::default().max_batch(4).queue_capacity(1));
@@ -262,7 +263,8 @@ fn a_refused_entry_is_not_pending() {
     assert_eq!(bus.shutdown().bus.pending, 0);
 }
 
-/// G8: a shutdown with a deadline returns by that deadline and reports what it abandoned.
+/// G8: a shutdown with a deadline returns no later than the deadline, and reports what it
+/// abandoned.
 #[test]
 fn a_shutdown_by_deadline_reports_what_it_abandoned() {
     let (clock, bus) = timed(BusOptions::default().queue_capacity(1));

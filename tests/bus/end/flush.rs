@@ -1,4 +1,4 @@
-//! Flushes: which handlers they wait for, and how they end.
+//! Flushes: which handlers a flush waits for, and how it ends.
 
 use std::pin::pin;
 use std::sync::mpsc;
@@ -16,8 +16,8 @@ use crate::support::{
     timed, turnstile, waits, watched,
 };
 
-/// A flush waits for handlers and names those that are late. It does not wait for watchers that the
-/// caller reads.
+/// A flush waits for handlers, and names the handlers that are late. A flush does not wait for
+/// watchers that the caller reads.
 #[test]
 fn flush_waits_for_handlers_and_names_the_late() {
     on_both(|options| {
@@ -85,8 +85,8 @@ fn an_abandoned_flush_is_an_error() {
     assert_eq!(bus.flush(LONG), Err(FlushError::Abandoned));
 }
 
-/// A flush that was waiting for a handler when the handler ended at the deadline is reported as
-/// abandoned, although there is no handler left to wait for.
+/// If a flush is waiting for a handler when the handler ends at the deadline, the flush is reported
+/// as abandoned, although there is no handler left to wait for.
 #[test]
 fn a_flush_whose_handler_was_abandoned_is_abandoned() {
     on_both(|options| {
@@ -106,8 +106,8 @@ fn a_flush_whose_handler_was_abandoned_is_abandoned() {
     });
 }
 
-/// Publishes event 4, and receives it after three others. By then the dispatcher has reached every
-/// entry before the event, including a flush.
+/// Publishes event 4, and receives it after three other events. By then the dispatcher has reached
+/// every entry before event 4, including a flush.
 fn reach_the_flush(bus: &Broadcaster<u64>, seen: &mut Watcher<u64>) {
     bus.publisher().publish(4).unwrap();
     for number in 1..=4 {
@@ -115,8 +115,8 @@ fn reach_the_flush(bus: &Broadcaster<u64>, seen: &mut Watcher<u64>) {
     }
 }
 
-/// A flush that waits for a handler ends when the handler panics or is stopped, even if the handler
-/// leaves events unhandled.
+/// If a flush is waiting for a handler, and the handler panics or is stopped, the flush ends even
+/// if the handler leaves events unhandled.
 #[test]
 fn a_flush_ends_with_a_handler_that_leaves_events() {
     on_both(|options| {
@@ -131,7 +131,7 @@ fn a_flush_ends_with_a_handler_that_leaves_events() {
             let handler = bus.watch_builder().stop_on_panic(true).spawn(handle).unwrap();
             bus.publisher().publish_batch([1, 2, 3]).unwrap();
             turnstile.wait_for(Some(1));
-            // The test fails before this deadline.
+            // If the flush hangs, the test fails before this deadline.
             let (mut flush, ear) = (pin!(bus.flush_async(10 * LONG)), Ear::new());
             assert_eq!(ear.poll(flush.as_mut()), Poll::Pending);
             reach_the_flush(&bus, &mut seen);
@@ -153,8 +153,8 @@ fn a_flush_ends_with_a_handler_that_leaves_events() {
     });
 }
 
-/// A task that flushes an inline bus is woken when the handler has handled the events published
-/// before the flush. It does not wait for events published after the flush began.
+/// If a task flushes an inline bus, the task is woken when the handler has handled the events
+/// published before the flush. The task does not wait for events published after the flush began.
 #[test]
 fn a_flushing_task_is_woken_by_the_handler() {
     watched(|| {
@@ -174,7 +174,7 @@ fn a_flushing_task_is_woken_by_the_handler() {
     });
 }
 
-/// A flush stops waiting for a runner that is dropped without having been run.
+/// A flush stops waiting for a runner when the runner is dropped without having been run.
 #[test]
 fn a_runner_that_is_dropped_is_not_waited_for() {
     on_both(|options| {
@@ -190,7 +190,7 @@ fn a_runner_that_is_dropped_is_not_waited_for() {
     });
 }
 
-/// A flush that the dispatcher cannot reach names the watcher that blocks the dispatcher.
+/// If the dispatcher cannot reach a flush, the flush names the watcher that blocks the dispatcher.
 #[test]
 fn flush_names_the_watcher_that_holds_the_dispatcher() {
     let bus = bus(100, 1);
@@ -200,7 +200,7 @@ fn flush_names_the_watcher_that_holds_the_dispatcher() {
     assert_eq!(bus.flush(LONG), Ok(()));
 }
 
-/// A flush that is in progress when the bus is shut down ends with the bus.
+/// If a flush is in progress when the bus is shut down, the flush ends with the bus.
 #[test]
 fn a_flush_during_shutdown_ends_with_it() {
     let bus = bus(100, 1);

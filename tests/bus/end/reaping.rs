@@ -15,7 +15,7 @@ use crate::support::{
     keeping, timed, turnstile, until, waits, watched,
 };
 
-/// A watcher whose filter has panicked is reaped before it is dropped.
+/// If a watcher's filter has panicked, the watcher is reaped before it is dropped.
 #[test]
 fn a_watcher_whose_filter_panicked_is_reaped() {
     let bus = bus::<u64>(100, 100);
@@ -47,14 +47,14 @@ fn a_watcher_whose_filter_panicked_is_reaped() {
     assert_eq!(other.recv_timeout(LONG), Ok(Event(2)));
 }
 
-/// The dispatcher reaps dropped watchers although the incoming queue is never empty, because each
-/// offered event publishes another one.
+/// The dispatcher reaps dropped watchers although the incoming queue is never empty. The queue is
+/// never empty because each offered event publishes another event.
 #[test]
 fn dropped_watchers_are_reaped_on_a_busy_bus() {
     let bus = bus_with::<u64>(BusOptions::default().max_batch(1));
     let (is_busy, publisher) = (Arc::new(AtomicBool::new(true)), bus.publisher());
     let continues = is_busy.clone();
-    // While this watcher's filter sees an event, the next event is already in the queue.
+    // While this watcher's filter is processing an event, the next event is already in the queue.
     let busy = bus
         .watch_builder()
         .filter(move |event| {
@@ -80,9 +80,9 @@ fn dropped_watchers_are_reaped_on_a_busy_bus() {
     assert!(busy.stats().filtered > 100);
 }
 
-/// Some of four watchers that block the dispatcher are dropped. Their pending events count as lost,
-/// and the other watchers receive all of theirs, wherever the dispatcher is currently storing their
-/// queues.
+/// Four watchers block the dispatcher, and some of them are dropped. The pending events of the
+/// dropped watchers count as lost. The other watchers receive all of their events, wherever the
+/// dispatcher is currently storing their queues.
 #[test]
 fn of_several_full_watchers_the_dropped_ones_alone_lose_events() {
     for dropped in 0..1 << 4 {
@@ -141,8 +141,9 @@ fn dropped_watchers_are_reaped_beside_a_full_watcher() {
     }
 }
 
-/// A watcher that is stopped while it blocks the dispatcher is reaped even if another full watcher
-/// is blocking too: it ends, and its pending events count as lost.
+/// If a watcher is stopped while it blocks the dispatcher, the watcher is reaped even if another
+/// full watcher is also blocking the dispatcher. The stopped watcher ends, and its pending events
+/// count as lost.
 #[test]
 fn a_full_watcher_that_is_stopped_ends_beside_another_full_one() {
     let bus = bus::<u64>(100, 1);
@@ -156,8 +157,8 @@ fn a_full_watcher_that_is_stopped_ends_beside_another_full_one() {
     assert_eq!([0; 2].map(|_| full.recv_timeout(LONG)), [Ok(Event(1)), Ok(Event(2))]);
 }
 
-/// Two watchers are dropped on another thread while the dispatcher is blocked by another watcher in
-/// the middle of a round that has not reached them yet.
+/// Two watchers are dropped on another thread while a third watcher is blocking the dispatcher in
+/// the middle of a round. The round has not reached the dropped watchers yet.
 #[test]
 fn a_watcher_dropped_in_the_middle_of_a_round_loses_only_its_own_events() {
     watched(|| {
@@ -177,7 +178,8 @@ fn a_watcher_dropped_in_the_middle_of_a_round_loses_only_its_own_events() {
         let mut after = bus.watch().unwrap();
         bus.publisher().publish(live.event(1)).unwrap();
         turnstile.wait_for(1);
-        // The round has passed `before`, is at `held`, and has not reached the other watchers yet.
+        // The round has already passed `before`, is at `held`, and has not reached the other
+        // watchers yet.
         thread::spawn(move || drop(dropped)).join().unwrap();
         drop(turnstile);
         bus.publisher().publish(live.event(2)).unwrap();
@@ -195,16 +197,17 @@ fn a_watcher_dropped_in_the_middle_of_a_round_loses_only_its_own_events() {
     });
 }
 
-/// A watcher is dropped on another thread while the dispatcher is calling its filter, so the
-/// watcher is offered an event after it has emptied its queue. The dispatcher empties the queue
-/// again before the end of the round, which another watcher may delay indefinitely.
+/// A watcher is dropped on another thread while the dispatcher is calling the watcher's filter, so
+/// the dispatcher offers the watcher an event after the watcher has emptied its queue. The
+/// dispatcher empties the queue again before the end of the round, which another watcher may delay
+/// indefinitely.
 #[test]
 fn events_offered_to_a_watcher_that_was_just_dropped_are_freed() {
     watched(|| {
         let live = Live::default();
         let bus = bus::<Tracked>(10, 1);
         let (turnstile, mut pass) = turnstile();
-        // The filter accepts one of two events, so the watcher gets a copy.
+        // The filter accepts one of two events, so the watcher gets a copy of that event.
         let builder = bus.watch_builder().name("dropped").filter(move |event: &Tracked| {
             if event.number == 1 {
                 pass(1);
@@ -229,10 +232,11 @@ fn events_offered_to_a_watcher_that_was_just_dropped_are_freed() {
     });
 }
 
-/// A watcher is dropped while the dispatcher is between checking whether it has stopped and
-/// computing how much capacity it needs. The watcher and the dispatcher empty the queue at the same
-/// time, and the dispatcher's arithmetic must include the events that the dispatcher itself
-/// removed. Otherwise the dispatcher panics (in a build with overflow checks), which kills the bus.
+/// A watcher is dropped after the dispatcher has checked whether the watcher has stopped, but
+/// before the dispatcher has computed how much capacity it needs. The watcher and the dispatcher
+/// empty the queue at the same time, and the dispatcher's arithmetic must include the events that
+/// the dispatcher itself removed. Otherwise the dispatcher panics (in a build with overflow
+/// checks), which kills the bus.
 #[test]
 fn a_watcher_that_is_dropped_while_the_dispatcher_waits_for_it_harms_nothing() {
     watched(|| {
@@ -262,15 +266,15 @@ fn a_watcher_that_is_dropped_while_the_dispatcher_waits_for_it_harms_nothing() {
         });
         for event in [first, Loaded::plain(2), Loaded::plain(3), Loaded::plain(4)] {
             publisher.publish(event).unwrap();
-            // The flush ensures that each event becomes a batch of its own.
+            // The flush ensures that each event becomes a separate batch.
             bus.flush(LONG).unwrap();
         }
         publisher.publish(Loaded::plain(5)).unwrap();
         clock.wait_for_waiters(1);
         clock.advance(Duration::from_secs(1));
         hooked.recv().unwrap();
-        // `a` begins to empty its queue, and the first event's destructor blocks it. The dispatcher
-        // empties the rest.
+        // `a` begins to empty its queue, and the first event's destructor blocks `a`. The
+        // dispatcher removes the remaining events.
         let dropping = thread::spawn(move || drop(waited));
         let flushed = bus.flush(LONG);
         release.send(()).unwrap();

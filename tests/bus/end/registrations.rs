@@ -61,7 +61,7 @@ fn events_after_an_abandoned_registration_count_as_abandoned() {
     }
 }
 
-/// Events that the handler would have received from the history count as abandoned too.
+/// If a handler would have received events from the history, these events count as abandoned too.
 #[test]
 fn the_past_of_an_abandoned_registration_counts_as_abandoned() {
     let (stats, lost) = abandon_before_registration(BusOptions::default().history(10), Start::Oldest, ten);
@@ -80,8 +80,8 @@ fn gaps_after_an_abandoned_registration_count_as_missed() {
     assert_eq!((stats.offered, stats.dropped.abandoned, stats.missed), (1, 1, 5));
 }
 
-/// A handler that was stopped before its registration is not offered any events, so it has not
-/// abandoned its queue.
+/// If a handler is stopped before its registration, the handler is not offered any events, so it
+/// has not abandoned its queue.
 #[test]
 fn a_registration_that_was_stopped_is_offered_nothing() {
     let bus = bus(100, 100);
@@ -137,8 +137,8 @@ fn watchers_that_end_before_their_registration_leave_nothing() {
     });
 }
 
-/// The destructor of a filter shuts the bus down, on a thread that the dispatcher is waiting for.
-/// As on any thread of the bus, the shutdown does not wait.
+/// A filter's destructor shuts the bus down on a thread that the dispatcher is waiting for. This
+/// thread counts as a thread of the bus while the destructor runs, so the shutdown does not wait.
 #[test]
 fn a_filter_dropped_before_its_registration_does_not_wait_for_the_bus() {
     watched(|| {

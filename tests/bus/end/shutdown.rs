@@ -18,7 +18,7 @@ use crate::support::{
     inline, inline_options, keeping, on_both, stopping_handler, timed, until, waits, watched,
 };
 
-/// G3: a publish that returns `Ok` has its event offered, even during a concurrent shutdown.
+/// G3: if a publish returns `Ok`, its event is offered, even during a concurrent shutdown.
 #[test]
 fn nothing_accepted_is_lost_to_a_shutdown() {
     // A round takes a long time under Miri.
@@ -59,7 +59,8 @@ fn nothing_accepted_is_lost_to_a_shutdown() {
     }
 }
 
-/// G8: every call returns after the handlers have handled everything, and returns the same report.
+/// G8: every shutdown returns only after the handlers have handled everything, and all shutdowns
+/// return the same report.
 #[test]
 fn concurrent_shutdowns_all_wait_and_agree() {
     on_both(|options| {
@@ -89,8 +90,8 @@ fn concurrent_shutdowns_all_wait_and_agree() {
     });
 }
 
-/// After the end of the bus, every call returns an error, and the publish errors return their
-/// events.
+/// After the bus has ended, every call returns an error, and publish errors return their events to
+/// the caller.
 #[test]
 fn after_the_end_everything_is_refused() {
     on_both(|options| {
@@ -127,8 +128,8 @@ fn after_the_end_everything_is_refused() {
     });
 }
 
-/// On an inline bus, as soon as `close` has returned, readers receive all queued events and then
-/// the end.
+/// On an inline bus, as soon as `close` has returned, readers receive all queued events, and then
+/// see that the bus has ended.
 #[test]
 fn the_end_is_there_when_close_returns() {
     let bus = inline(3);
@@ -166,8 +167,8 @@ fn each_watcher_knows_why_it_ended() {
     });
 }
 
-/// Dropping another clone does not close the bus, and a publisher does not keep it open. The bus
-/// closes when the last handle is dropped.
+/// Dropping one of several clones does not close the bus, and a publisher does not keep the bus
+/// open. The bus closes when the last handle is dropped.
 #[test]
 fn the_last_clone_closes_the_bus_on_whichever_thread() {
     on_both(|options| {
@@ -188,7 +189,7 @@ fn the_last_clone_closes_the_bus_on_whichever_thread() {
     });
 }
 
-/// A close wakes every sleeping reader, both threads and tasks.
+/// Closing the bus wakes every sleeping reader, whether it is a thread or a task.
 #[test]
 fn the_end_wakes_all_readers() {
     on_both(|options| {
@@ -211,8 +212,9 @@ fn the_end_wakes_all_readers() {
     });
 }
 
-/// Dropping the last event that owns a bus closes that bus, even on the outer bus's dispatcher. The
-/// drop does not wait for any other thread, because the dispatcher of the inner bus may be blocked.
+/// If an event owns an inner bus, dropping the last copy of that event closes the inner bus, even
+/// on the outer bus's dispatcher. The drop does not wait for any other thread, because the inner
+/// bus's dispatcher may be blocked.
 #[test]
 fn an_event_may_own_a_bus() {
     on_both(|options| {
@@ -229,8 +231,8 @@ fn an_event_may_own_a_bus() {
     });
 }
 
-/// Every reader sees the end before any user-supplied destructor runs, because such a destructor
-/// may wait for a reader.
+/// Every reader sees the end of the bus before any user-supplied destructor runs, because such a
+/// destructor may wait for a reader.
 #[test]
 fn a_destructor_at_the_end_delays_no_reader() {
     on_both(|options| {
@@ -267,8 +269,8 @@ fn a_bus_that_is_dropped_by_a_panic_ends() {
     });
 }
 
-/// The destructors of an inline bus's history run at the end, after the thread that ends the bus
-/// has left it. Each of these destructors waits for another thread that uses the bus.
+/// When an inline bus ends, the destructors of the events in its history run after the ending
+/// thread has left the bus. Each of these destructors waits for another thread that uses the bus.
 #[test]
 fn the_destructors_of_the_history_hold_no_lock() {
     for drops in [false, true] {
@@ -311,7 +313,7 @@ fn dropping_the_bus_does_not_wait() {
     assert_eq!(events(&drain(&mut other)), [1]);
 }
 
-/// A test that panics while it holds a `Wait` watcher fails instead of hanging.
+/// If a test panics while it holds a `Wait` watcher, the test fails instead of hanging.
 #[test]
 fn a_panic_with_a_waiting_watcher_on_the_stack_unwinds() {
     let result = thread::spawn(|| {
@@ -324,8 +326,9 @@ fn a_panic_with_a_waiting_watcher_on_the_stack_unwinds() {
 }
 
 /// When a shutdown returns, the threads of the dispatcher and of all handlers have ended, including
-/// those of handlers that ended earlier. The last thing that a thread does is drop what it owns.
-/// The destructors here are slow, so a thread that was not joined would still be running them.
+/// the threads of handlers that ended earlier. The last thing that a thread does is drop the values
+/// that it owns. The destructors in this test are slow, so a thread that was not joined would still
+/// be running them.
 #[test]
 fn a_shutdown_joins_the_threads_of_the_bus() {
     static BEGUN: AtomicUsize = AtomicUsize::new(0);
@@ -364,7 +367,7 @@ fn a_shutdown_joins_the_threads_of_the_bus() {
 
 /// Events that are only kept in the history do not make a shutdown incomplete, however long their
 /// destructors take. The report shows that the dispatcher's thread is still running, and the next
-/// shutdown joins it.
+/// shutdown joins that thread.
 #[test]
 fn kept_events_with_slow_destructors_leave_a_shutdown_complete() {
     #[derive(Clone)]

@@ -13,7 +13,7 @@ use crate::support::{
     keeping, on_both, stopping_handler, timed, turnstile, waits, watched,
 };
 
-/// G11: after `stop` the queued events remain readable, and then the watcher ends.
+/// G11: after `stop`, the queued events can still be read, and then the watcher ends.
 #[test]
 fn a_stopped_watcher_keeps_its_queue_and_then_ends() {
     on_both(|options| {
@@ -45,8 +45,8 @@ fn stop_wakes_a_waiting_reader() {
     });
 }
 
-/// For its handle, a watcher that the program reads itself ends when it is dropped, not when it is
-/// stopped.
+/// If the program itself reads a watcher, a join on the watcher's handle waits until the watcher is
+/// dropped, not until it is stopped.
 #[test]
 fn a_join_on_a_watcher_waits_until_the_watcher_is_dropped() {
     on_both(|options| {
@@ -90,8 +90,8 @@ fn watchers_that_are_dropped_on_an_idle_bus_leave_nothing() {
     assert_eq!(bus.stats().departed.dropped.stopped, watchers / 100);
 }
 
-/// A handler counts as ended only after its closure has been dropped, so whatever the closure owns
-/// (such as a buffered file) is complete by then.
+/// A handler counts as ended only after its closure has been dropped, so anything that the closure
+/// owns (such as a buffered file) is complete by then.
 #[test]
 fn a_handler_has_ended_when_its_closure_is_gone() {
     on_both(|options| {
@@ -111,8 +111,9 @@ fn a_handler_has_ended_when_its_closure_is_gone() {
     });
 }
 
-/// Dropping a watcher first releases the dispatcher that waits for it, and only then runs the
-/// events' destructors, which may take long or need the bus to make progress.
+/// Dropping a watcher first releases the dispatcher that waits for the watcher, and only then runs
+/// the events' destructors. These destructors may take a long time, or may need the bus to make
+/// progress.
 #[test]
 fn a_dropped_watcher_releases_the_dispatcher_before_its_events() {
     watched(|| {
@@ -138,7 +139,7 @@ fn a_dropped_watcher_releases_the_dispatcher_before_its_events() {
     });
 }
 
-/// Handles of handlers: dropping one leaves the handler running, `stop` lets the handler finish its
+/// Dropping a handler's handle leaves the handler running, `stop` lets the handler finish its
 /// queue, and `join` waits for the handler without stopping it.
 #[test]
 fn join_waits_for_the_handler_and_does_not_stop_it() {
@@ -194,7 +195,7 @@ fn stop_and_drop_release_a_dispatcher_that_waits_for_them() {
     }
 }
 
-/// A handler that joins itself, or another handler of its bus, does not wait.
+/// If a handler joins itself or another handler of its bus, the join does not wait.
 #[test]
 fn join_does_not_wait_on_a_thread_of_the_bus() {
     watched(|| {

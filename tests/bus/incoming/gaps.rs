@@ -1,5 +1,5 @@
-//! Gaps that a publisher reports: for every watcher, each gap has the same place in the order of
-//! events.
+//! Gaps that a publisher reports. Each gap has the same place in the order of events for every
+//! watcher.
 
 use std::thread;
 
@@ -10,8 +10,8 @@ use crate::support::{
     LONG, assert_balanced, available, bus, bus_with, drain, on_both, stopping_filter, timed,
 };
 
-/// A gap stays where it was published, whatever policy or filter a watcher has, and does not count
-/// as an event.
+/// A gap stays where it was published, whatever policy or filter a watcher has, and the gap does
+/// not count as an event.
 #[test]
 fn a_gap_has_its_place_for_every_watcher() {
     on_both(|options| {
@@ -32,14 +32,14 @@ fn a_gap_has_its_place_for_every_watcher() {
             let stats = watcher.stats();
             assert_eq!((stats.offered, stats.delivered, stats.missed, stats.lag), (3, 3, 7, 0));
         }
-        // The filter refuses 6, so the gaps on both sides of it merge into one.
+        // The filter refuses event 6, so the gaps before and after that event merge into one gap.
         assert_eq!(drain(&mut odd), [Event(1), Lagged(7)]);
         assert_eq!((report.bus.accepted, report.bus.published(), report.bus.missed), (3, 3, 7));
         assert_balanced(&bus.stats());
     });
 }
 
-/// A gap needs no capacity in a watcher's queue, and is added to the watcher's own losses.
+/// A gap does not need capacity in a watcher's queue, and is added to the watcher's own losses.
 #[test]
 fn a_gap_adds_to_what_the_watcher_lost() {
     on_both(|options| {
@@ -53,8 +53,8 @@ fn a_gap_adds_to_what_the_watcher_lost() {
     });
 }
 
-/// A watcher that is stopped while the dispatcher is offering it the event before a gap does not
-/// receive the gap.
+/// If a watcher is stopped while the dispatcher is offering it the event before a gap, the watcher
+/// does not receive the gap.
 #[test]
 fn a_stopped_watcher_receives_no_more_gaps() {
     let bus = bus::<u64>(100, 100);
@@ -75,8 +75,8 @@ fn a_stopped_watcher_receives_no_more_gaps() {
     assert_eq!(available(&mut other), [Event(1), Event(2), Lagged(5)]);
 }
 
-/// A gap that is not followed by an event wakes a sleeping reader, and a handler receives the gap
-/// before a flush returns.
+/// If a gap is not followed by an event, the gap wakes a sleeping reader, and a handler receives
+/// the gap before a flush returns.
 #[test]
 fn a_gap_alone_wakes_a_reader() {
     on_both(|options| {

@@ -1,4 +1,4 @@
-//! Publishing: the events that a full queue refuses, and batches from any iterator.
+//! Publishing: events refused by a full queue, and batches from any iterator.
 
 use std::sync::mpsc;
 use std::thread;
@@ -89,7 +89,7 @@ fn an_iterator_that_panics_publishes_nothing() {
     });
 }
 
-/// A `Vec` is used directly, and its events are not moved in memory.
+/// A published `Vec` is used directly, and its events are not moved in memory.
 #[test]
 fn a_vec_is_not_copied() {
     on_both(|options| {
@@ -141,7 +141,7 @@ fn counts_of_refused_events_of_no_size_do_not_wrap() {
             let refused = publisher.try_publish_batch(vec![(); usize::MAX]).unwrap_err();
             assert_eq!(refused.into_inner().len(), usize::MAX);
         }
-        // Another thread has a separate count.
+        // Publishing on another thread uses a separate count.
         for _ in 0..2 {
             let publisher = publisher.clone();
             thread::spawn(move || publisher.publish_batch(vec![(); usize::MAX]).unwrap_err()).join().unwrap();

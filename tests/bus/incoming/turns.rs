@@ -1,6 +1,6 @@
-//! Publishers, both threads and tasks, that wait for capacity, and their turns. They wait for the
-//! incoming queue of a dispatcher that user code keeps busy, or for a full watcher of an inline
-//! bus.
+//! Publishers (both threads and tasks) that wait for capacity, and their turns. The publishers wait
+//! either for the incoming queue while user code keeps the dispatcher busy, or for a full watcher
+//! of an inline bus.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -23,7 +23,7 @@ struct Full {
     clock: FakeClock,
     bus: Broadcaster<u64>,
     watcher: Watcher<u64>,
-    /// Only set for a bus with a dispatcher, which stops in the watcher's filter.
+    /// Set only for a bus with a dispatcher. The dispatcher stops in the watcher's filter.
     stops: Option<Turnstile<u64>>,
     /// The events that were read to free capacity.
     read: Vec<Delivery<u64>>,
@@ -57,15 +57,15 @@ impl Full {
         }
     }
 
-    /// Frees capacity for a thread. The dispatcher wakes the thread only when it has time, so the
-    /// watcher's filter no longer stops the dispatcher.
+    /// Frees capacity for a thread. The dispatcher wakes the thread only when the dispatcher has
+    /// time, so the watcher's filter no longer stops the dispatcher.
     fn free_for_a_thread(&mut self) {
         if self.stops.take().is_none() {
             self.free_one();
         }
     }
 
-    /// Ends the bus, and returns the accepted events except those that filled the bus.
+    /// Ends the bus, and returns the accepted events other than those that filled the bus.
     fn finish(mut self) -> Vec<u64> {
         drop(self.stops);
         self.bus.close();
@@ -76,8 +76,8 @@ impl Full {
     }
 }
 
-/// A publish that is dropped before it is ready does not publish its event. Its turn passes to the
-/// next task, and a task that never had a turn leaves no trace.
+/// If a publish future is dropped before it is ready, its event is not published, and its turn
+/// passes to the next task. A task that never had a turn leaves no trace.
 #[test]
 fn the_turn_of_a_dropped_task_passes_on() {
     on_both(|options| {
@@ -108,8 +108,8 @@ fn the_turn_of_a_dropped_task_passes_on() {
     });
 }
 
-/// A task that was given a turn keeps its place if another publisher takes the capacity first, and
-/// also gets the next turn.
+/// If a task has a turn, but another publisher takes the capacity first, the task keeps its place
+/// and also gets the next turn.
 #[test]
 fn a_task_whose_capacity_another_publisher_took_keeps_its_place() {
     watched(|| {
@@ -132,7 +132,7 @@ fn a_task_whose_capacity_another_publisher_took_keeps_its_place() {
     });
 }
 
-/// `ready` waits for capacity but does not take it, so a task that is waiting with an event
+/// `ready` waits for capacity but does not take it, so another task that is waiting with an event
 /// publishes too.
 #[test]
 fn ready_leaves_the_capacity_to_others() {
@@ -156,7 +156,7 @@ fn ready_leaves_the_capacity_to_others() {
     });
 }
 
-/// A turn is not a lock: if the tasks that have a turn are not polled, or are even leaked, the
+/// A turn is not a lock. If the tasks that have a turn are not polled, or are even leaked, the
 /// tasks and threads behind them still get their turns.
 #[test]
 fn a_turn_that_is_not_taken_up_passes_to_the_next() {
@@ -172,7 +172,7 @@ fn a_turn_that_is_not_taken_up_passes_to_the_next() {
         drop(stops);
         let reader =
             thread::spawn(move || watcher.into_iter().filter_map(Delivery::event).collect::<Vec<_>>());
-        // The first two are never polled again, and one of them is even leaked.
+        // The first two tasks are never polled again, and one of them is even leaked.
         std::mem::forget(waiting.remove(0));
         assert_eq!(thread.join().unwrap(), Ok(()));
         ears[2].wait();
@@ -186,8 +186,8 @@ fn a_turn_that_is_not_taken_up_passes_to_the_next() {
     });
 }
 
-/// A publish with a timeout returns its event when the timeout expires, and is accepted if capacity
-/// becomes available before that.
+/// A publish with a timeout returns its event when the timeout expires. If capacity becomes
+/// available before that, the event is accepted.
 #[test]
 fn publish_timeout_runs_on_the_clock() {
     on_both(|options| {
@@ -207,8 +207,8 @@ fn publish_timeout_runs_on_the_clock() {
     });
 }
 
-/// Closing the bus, or dropping its last handle, ends every wait for capacity. Each publisher gets
-/// its event back.
+/// Closing the bus, or dropping its last handle, ends every wait for capacity. Each publish call
+/// returns its event to the caller.
 #[test]
 fn the_end_releases_publishers_that_wait() {
     on_both(|options| {
@@ -237,8 +237,8 @@ fn the_end_releases_publishers_that_wait() {
     });
 }
 
-/// A turn also passes on while the dispatcher itself waits for a watcher: there is capacity for one
-/// entry, and the first task does not use it.
+/// A turn is passed on even while the dispatcher itself waits for a watcher. There is capacity for
+/// one entry, and the first task does not use that capacity.
 #[test]
 fn a_turn_passes_on_while_the_dispatcher_waits_for_a_watcher() {
     let bus = bus_with(BusOptions::default().incoming_capacity(2).queue_capacity(8).max_batch(1));
@@ -251,7 +251,8 @@ fn a_turn_passes_on_while_the_dispatcher_waits_for_a_watcher() {
     for (ear, future) in ears.iter().zip(&mut waiting) {
         assert!(ear.poll(future.as_mut()).is_pending());
     }
-    // This frees space for one entry: the dispatcher takes an entry and waits again.
+    // This receive frees space for one entry, because the dispatcher takes an entry and waits
+    // again.
     assert!(held.watcher.recv().is_ok());
     ears[1].wait();
     assert_eq!(ears[1].poll(waiting[1].as_mut()), Poll::Ready(Ok(())));
@@ -267,8 +268,8 @@ fn a_busy_dispatcher_wakes_a_publisher_that_waits() {
     let (entered_tx, entered) = mpsc::channel();
     let (go, gate) = mpsc::channel::<()>();
     let is_over = Arc::new(AtomicBool::new(false));
-    // Each event of kind 1 publishes another one, so the incoming queue is never empty long enough
-    // for the dispatcher to sleep.
+    // Each event of kind 1 publishes another event, so the incoming queue is never empty long
+    // enough for the dispatcher to sleep.
     let (again, over) = (bus.publisher(), is_over.clone());
     let filter = move |event: &u8| {
         if *event == 0 {
@@ -282,7 +283,7 @@ fn a_busy_dispatcher_wakes_a_publisher_that_waits() {
     let _watcher = bus.watch_builder().filter(filter).watch().unwrap();
     bus.publisher().publish(0).unwrap();
     entered.recv_timeout(LONG).unwrap();
-    // The dispatcher is in the filter while the incoming queue fills up.
+    // The dispatcher is running the filter while the incoming queue fills up.
     bus.publisher().try_publish(1).unwrap();
     bus.publisher().try_publish(2).unwrap();
     let (waiting, over) = (bus.publisher(), is_over.clone());
@@ -292,8 +293,8 @@ fn a_busy_dispatcher_wakes_a_publisher_that_waits() {
         over.store(true, Ordering::SeqCst);
         done_tx.send(published).unwrap();
     });
-    // This is usually enough time for the publisher to fall asleep. If the publisher is late, it
-    // needs no wake-up.
+    // The yields usually give the publisher enough time to fall asleep. If the publisher is late,
+    // it does not need to be woken.
     (0..10_000).for_each(|_| thread::yield_now());
     go.send(()).unwrap();
     let published = done.recv_timeout(LONG);

@@ -1,4 +1,5 @@
-//! A bus with one watcher, whose events accumulate in a batch until the reader takes the batch.
+//! A bus with a single watcher. Events accumulate in a batch until the watcher's reader takes the
+//! batch.
 
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, Evict, Wait, WaitFor};
@@ -15,8 +16,8 @@ fn batches(watcher: &mut Watcher<u64>) -> Vec<Vec<u64>> {
     all
 }
 
-/// A second watcher is registered and dropped, and some batches are too large to accumulate. Events
-/// keep their order and their positions.
+/// A second watcher is registered and dropped, and some batches are too large to accumulate. The
+/// events still keep their order and their positions.
 #[test]
 fn events_stay_in_order_beside_other_watchers() {
     let bus = inline::<u64>(1000);
@@ -50,7 +51,8 @@ fn events_stay_in_order_beside_other_watchers() {
     assert_settled(&bus.stats(), next);
 }
 
-/// A gap between two events is reported between them, even if each event was published on its own.
+/// A gap is reported between the two events that it separates, even if each event was published on
+/// its own.
 #[test]
 fn a_gap_stays_between_the_events() {
     let bus = inline::<u64>(10);
@@ -79,8 +81,8 @@ fn a_full_queue_loses_between_what_it_has_and_what_follows() {
 }
 
 /// No batch has more events than `max_batch`. If the bus waits for the reader, no batch has more
-/// than a quarter of the queue's capacity, so that a reader frees capacity before it has read the
-/// whole queue.
+/// events than a quarter of the queue's capacity, so that a reader frees capacity before it has
+/// read the whole queue.
 #[test]
 fn a_batch_has_no_more_events_than_the_options_allow() {
     for (policy, max_batch, most) in
@@ -117,7 +119,8 @@ fn events_that_were_read_are_not_kept_alive() {
     assert_eq!(live.count(), 0);
 }
 
-/// Dropping a reader drops the events that it had taken and those that have accumulated since.
+/// Dropping a reader drops the events that the reader had taken, and the events that have
+/// accumulated since.
 #[test]
 fn a_dropped_reader_drops_what_it_had_and_what_gathered() {
     let live = Live::default();

@@ -1,5 +1,5 @@
 //! Full queues with the `Wait` policy: an event is accepted if every `Wait` watcher has capacity,
-//! and refused otherwise.
+//! and is refused otherwise.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -13,8 +13,8 @@ use futures::FutureExt;
 
 use crate::support::{assert_settled, available, even, inline, inline_options, poll, waits};
 
-/// An event that does not fit is returned. It is not offered to any watcher, and no filter is
-/// called for it.
+/// If an event does not fit, it is returned to the publisher. The event is not offered to any
+/// watcher, and no filter is called for the event.
 #[test]
 fn an_event_that_does_not_fit_is_returned_and_offered_to_no_watcher() {
     let bus = inline(100);
@@ -62,7 +62,7 @@ fn all_watchers_that_lose_nothing_must_have_capacity() {
     assert_eq!(available(&mut watchers[0]), [1, 2, 3].map(Event));
 }
 
-/// If a `Wait` watcher is full, a watcher whose policy loses events loses only events that the bus
+/// If a `Wait` watcher is full, a watcher with a lossy policy loses only events that the bus
 /// accepts.
 #[test]
 fn other_policies_lose_only_what_was_accepted() {
@@ -74,7 +74,7 @@ fn other_policies_lose_only_what_was_accepted() {
     assert_eq!(available(&mut loses), [Event(0), Lagged(2)]);
 }
 
-/// Events that the reader borrows take capacity until its next call.
+/// Events that the reader has borrowed take up capacity until the reader's next call.
 #[test]
 fn a_borrowed_batch_takes_capacity() {
     let bus = inline(1);
@@ -87,7 +87,8 @@ fn a_borrowed_batch_takes_capacity() {
     assert_eq!(available(&mut watcher), [Event(2)]);
 }
 
-/// If a batch does not fit, the beginning that fits is accepted for all watchers alike.
+/// If a batch does not fit as a whole, the part at its beginning that fits is accepted for all
+/// watchers alike.
 #[test]
 fn the_front_of_a_batch_that_fits_is_accepted() {
     for max_batch in [1, 2, 3, 256] {
@@ -119,7 +120,7 @@ fn an_empty_batch_needs_no_capacity() {
     assert_settled(&bus.stats(), 1);
 }
 
-/// A gap needs no capacity, and its place is after the queued events.
+/// A gap does not need capacity, and its place is after the queued events.
 #[test]
 fn a_gap_needs_no_capacity() {
     let bus = inline(1);
@@ -193,9 +194,9 @@ fn a_batch_is_accepted_up_to_the_first_event_that_a_full_watcher_wants() {
     assert_settled(&bus.stats(), 4);
 }
 
-/// A batch that a full watcher's filter refuses is accepted event by event, without moving the
-/// remaining events in memory. The time is therefore linear in the length of the batch rather than
-/// quadratic.
+/// If a full watcher's filter refuses the events of a batch, the batch is accepted event by event,
+/// without moving the remaining events in memory. The time is therefore linear in the length of the
+/// batch rather than quadratic.
 #[test]
 fn a_batch_that_is_accepted_event_by_event_stays_in_its_memory() {
     let bus = inline(100);
@@ -212,8 +213,8 @@ fn a_batch_that_is_accepted_event_by_event_stays_in_its_memory() {
     assert_eq!(places, [0, 1, 2, 3, 4].map(|i| places[0] + i * size_of::<u64>()));
 }
 
-/// Each call runs the filter once for its event, even if the call waits and is polled several
-/// times.
+/// Each publish call runs the filter once for its event, even if the call waits and is polled
+/// several times.
 #[test]
 fn a_filter_is_asked_once_for_an_event_that_waits() {
     let bus = inline(100);
@@ -260,7 +261,7 @@ fn a_filter_sees_each_accepted_event_once() {
     assert_eq!(available(&mut every_other), [0, 2, 4, 6].map(Event));
 }
 
-/// A reader that takes events from the middle of a batch frees capacity event by event.
+/// If a reader takes events from the middle of a batch, it frees capacity event by event.
 #[test]
 fn a_reader_in_the_middle_of_a_batch_frees_capacity() {
     let bus = inline(4);

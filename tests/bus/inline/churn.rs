@@ -30,8 +30,7 @@ fn registering_and_dropping_watchers_does_not_disturb_a_publisher() {
                         if is_over.load(Ordering::SeqCst) {
                             return;
                         }
-                        // A `Wait` watcher is dropped before the publisher has to wait for it for
-                        // long.
+                        // A `Wait` watcher is dropped before the publisher has to wait long for it.
                         let mut watcher = bus.watch_builder().overflow(policy).watch().unwrap();
                         let _ = watcher.try_recv();
                     }
@@ -52,8 +51,8 @@ fn registering_and_dropping_watchers_does_not_disturb_a_publisher() {
     });
 }
 
-/// A publish, the stop or drop of a watcher, a registration and the close happen at about the same
-/// time. Accepted events are received, and everything is freed.
+/// At about the same time, an event is published, a watcher is stopped or dropped, another watcher
+/// is registered, and the bus is closed. Accepted events are received, and everything is freed.
 #[test]
 fn other_calls_may_run_at_the_same_time_as_the_close() {
     const ROUNDS: u64 = if cfg!(miri) { 20 } else { 1_000 };

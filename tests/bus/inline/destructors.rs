@@ -1,4 +1,4 @@
-//! Publishing from destructors, and from all other places where user code runs inside a call.
+//! Publishing from destructors, and from all other user code that runs inside a call.
 
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -13,7 +13,7 @@ use crate::support::{
     At, AtDrop, Caller, assert_settled, available, inline, inline_options, keeping, timed, waits, watched,
 };
 
-/// The results of several publishes.
+/// The results of several publish calls.
 type Results<const N: usize> = [Result<(), PublishError<u64>>; N];
 
 /// Registers a watcher whose filter, when it is dropped, publishes these events and reports the
@@ -27,8 +27,8 @@ fn publishing_at_drop<const N: usize>(
     (bus.watch_builder().filter(keeping(publish)).watch().unwrap(), said)
 }
 
-/// The destructor of a filter runs inside the call that removes the watcher, and what it publishes
-/// needs capacity.
+/// A filter's destructor runs inside the call that removes the watcher, and the events that the
+/// destructor publishes need capacity.
 #[test]
 fn a_destructor_that_publishes_needs_capacity() {
     watched(|| {
@@ -42,7 +42,7 @@ fn a_destructor_that_publishes_needs_capacity() {
         assert_eq!(second.1.try_recv(), Ok([2, 3].map(|event| Err(PublishError::Full(event)))));
         assert_eq!(available(&mut full), [Event(2)]);
         assert_eq!(full.stats().dropped.total(), 0);
-        // After the end of the bus, nothing is accepted.
+        // After the bus has ended, no event is accepted.
         assert!(bus.shutdown().complete);
         assert_eq!(last.1.try_recv(), Ok([2, 3].map(|event| Err(PublishError::Closed(event)))));
         drop(last.0);
@@ -50,9 +50,9 @@ fn a_destructor_that_publishes_needs_capacity() {
     });
 }
 
-/// When a watcher with a limit has capacity, an event published by a destructor takes it, and the
-/// limit starts again. A watcher that has been full for its whole limit loses such an event like
-/// any other.
+/// If a watcher with a limit has capacity, an event published by a destructor takes that capacity,
+/// and the limit starts again. If the watcher has been full for its whole limit, it loses such an
+/// event like any other event.
 #[test]
 fn a_nested_event_and_the_limit_of_a_watcher() {
     const LIMIT: Duration = Duration::from_secs(10);
@@ -106,8 +106,8 @@ fn the_destructor_of_a_filter_may_join_a_thread_that_publishes() {
     }
 }
 
-/// If a filter, a hook, a `Clone` or a `Drop` publishes inside a publish, the nested event is
-/// available when the outer publish returns, after the outer events.
+/// If a filter, a hook, a `Clone` or a `Drop` publishes inside a publish call, the nested event is
+/// available when the outer call returns, and it follows the outer events.
 #[test]
 fn user_code_may_publish_wherever_it_runs() {
     for at in [At::Filter, At::Hook, At::Clone, At::Drop] {

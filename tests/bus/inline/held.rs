@@ -1,5 +1,5 @@
-//! G8, G11: while another thread stays inside the bus, calls that end something or only read state
-//! still return. Their effects are complete when that thread's call returns.
+//! G8, G11: calls that end something or only read state return even while another thread stays
+//! inside the bus. Their effects are complete when the other thread's call returns.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -14,8 +14,8 @@ use crate::support::{
     HELD, Holder, LONG, Live, Tracked, assert_balanced, available, drain, inline, turnstile, waits, watched,
 };
 
-/// Every call that ends the bus returns while another thread is inside it. The bus has ended once
-/// that thread has left it.
+/// Every call that ends the bus returns even while another thread is inside the bus. The bus has
+/// ended once that thread has left the bus.
 #[test]
 fn the_calls_that_end_the_bus_return_while_the_lock_is_held() {
     type End = fn(Broadcaster<u64>);
@@ -71,7 +71,7 @@ fn a_publish_waits_for_the_filter_that_runs() {
             publisher.publish_timeout(2, Duration::ZERO)
         });
         begins.recv_timeout(LONG).unwrap();
-        // This is usually enough time for the other thread to reach the lock. If the thread is
+        // The yields usually give the other thread enough time to reach the lock. If the thread is
         // late, the filter has already finished.
         (0..1000).for_each(|_| thread::yield_now());
         assert!(!other.is_finished());
@@ -102,7 +102,7 @@ fn a_publish_that_waits_for_the_lock_is_refused_by_the_close() {
     });
 }
 
-/// A dropped watcher frees its events immediately, and is removed when the lock is free.
+/// A dropped watcher frees its events immediately, and is removed as soon as the lock is free.
 #[test]
 fn the_drop_of_a_watcher_returns_while_the_lock_is_held() {
     watched(|| {
@@ -136,14 +136,15 @@ fn the_drop_of_a_watcher_returns_while_the_lock_is_held() {
     });
 }
 
-/// If a full `Wait` watcher ends while the lock is held, the publisher waiting for that watcher can
-/// continue as soon as the lock is free.
+/// If a full `Wait` watcher ends while another thread holds the lock, the publisher waiting for
+/// that watcher can continue as soon as the lock is free.
 #[test]
 fn a_watcher_that_ends_while_the_lock_is_held_releases_a_publisher() {
     for drops in [false, true] {
         watched(move || {
             let bus = inline(100);
-            // Only the first event passes the filter, so the holder needs no capacity.
+            // Only the first event passes the filter, so the holder's event does not need any
+            // capacity.
             let full = waits(&bus, 1).filter(|event: &u64| *event < 10).watch().unwrap();
             bus.publisher().publish(1).unwrap();
             let publisher = bus.publisher();
@@ -200,8 +201,8 @@ fn a_flush_and_a_registration_wait_until_the_lock_is_free() {
     });
 }
 
-/// Watchers are dropped and stopped and the bus is closed while the lock is held. All of this takes
-/// effect when the lock is free.
+/// Watchers are dropped or stopped, and the bus is closed, while another thread holds the lock. All
+/// of these calls take effect as soon as the lock is free.
 #[test]
 fn all_that_was_asked_while_the_lock_was_held_is_done() {
     watched(|| {
@@ -230,8 +231,8 @@ fn all_that_was_asked_while_the_lock_was_held_is_done() {
     });
 }
 
-/// A sleeping reader receives an event that was published while it slept, even if the publisher
-/// stays inside the bus. The wake-up may be late, but the event is not lost.
+/// A sleeping reader receives an event that is published while the reader is asleep, even if the
+/// publisher stays inside the bus. The wake-up may be late, but the event is not lost.
 #[test]
 fn a_reader_that_sleeps_gets_what_a_held_publish_offered() {
     watched(|| {

@@ -23,8 +23,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// One second before the limit.
 const BEFORE: Duration = Duration::from_secs(9);
 
-/// Returns a bus with two watchers: one with a `WaitFor` limit, whose queue of one event is full,
-/// and another one.
+/// Returns a bus with two watchers. The first watcher has a `WaitFor` limit, and its queue of one
+/// event is full.
 fn full() -> (FakeClock, Broadcaster<u64>, Watcher<u64>, Watcher<u64>) {
     let (clock, bus) = timed(inline_options(100));
     let slow = bus.watch_builder().queue_capacity(1).overflow(WaitFor(LIMIT)).watch().unwrap();
@@ -52,8 +52,8 @@ fn a_publisher_waits_until_the_limit_and_then_the_watcher_loses() {
     });
 }
 
-/// After its limit, the watcher loses events for every kind of publish without further waits. Once
-/// it has capacity again, the limit applies as before.
+/// After the limit, the watcher loses events without further waits, whichever publish method is
+/// used. Once the watcher has capacity again, the limit applies as before.
 #[test]
 fn after_the_limit_a_watcher_loses_until_it_has_capacity() {
     watched(|| {
@@ -80,7 +80,7 @@ fn after_the_limit_a_watcher_loses_until_it_has_capacity() {
     });
 }
 
-/// A full watcher has not reached its limit while nothing is published to it.
+/// As long as nothing is published to a full watcher, its limit does not start.
 #[test]
 fn the_limit_starts_at_the_first_refusal_and_not_when_the_queue_is_full() {
     let (clock, bus, mut slow, _other) = full();
@@ -129,9 +129,9 @@ fn a_timeout_before_the_limit_returns_the_event() {
     });
 }
 
-/// `ready` completes at the limit, because a `try_publish` is then accepted. The limit starts at
-/// its first check, because a program that calls only these two methods would otherwise wait
-/// forever.
+/// `ready` completes at the limit, because `try_publish` would then be accepted. The limit starts
+/// when `ready` first checks for capacity, because a program that calls only these two methods
+/// would otherwise wait forever.
 #[test]
 fn ready_is_ready_at_the_limit() {
     watched(|| {
@@ -149,7 +149,8 @@ fn ready_is_ready_at_the_limit() {
     });
 }
 
-/// A batch waits once. After that, the watcher loses the rest of the batch.
+/// Publishing a batch waits for the limit only once. After that, the watcher loses the rest of the
+/// batch.
 #[test]
 fn a_batch_waits_for_the_limit_once() {
     watched(|| {
@@ -168,7 +169,7 @@ fn a_batch_waits_for_the_limit_once() {
     });
 }
 
-/// Two limits each apply to their own watcher, and the publisher waits for the longer one.
+/// Each of two limits applies to its own watcher, and the publisher waits for the longer limit.
 #[test]
 fn of_two_limits_the_longer_delays_the_publisher() {
     for limits in [[1, 10], [10, 1]] {
@@ -198,8 +199,8 @@ fn of_two_limits_the_longer_delays_the_publisher() {
     }
 }
 
-/// A watcher past its limit loses events, while the publisher still waits for another full watcher
-/// with the `Wait` policy.
+/// Once a watcher is past its limit, it loses events, while the publisher still waits for another
+/// full watcher with the `Wait` policy.
 #[test]
 fn a_late_watcher_does_not_replace_the_wait_for_another() {
     watched(|| {
@@ -245,7 +246,7 @@ fn a_task_waits_until_the_limit_too() {
             publisher.publish(1).unwrap();
             let (mut publishing, ear) = (Box::pin(publisher.publish_async(2)), Ear::new());
             assert!(ear.poll(publishing.as_mut()).is_pending());
-            // The waiter is the thread that keeps the deadlines of tasks.
+            // The waiter is the thread that manages the deadlines of tasks.
             clock.wait_for_waiters(1);
             clock.advance(BEFORE);
             assert!(ear.poll(publishing.as_mut()).is_pending());

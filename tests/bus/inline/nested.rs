@@ -13,8 +13,8 @@ use crate::support::{
     LONG, assert_settled, available, calling, inline, inline_options, inside, timed, waits, watched,
 };
 
-/// An event that a filter publishes is offered to every watcher after the outer event, and before
-/// the outer publish returns.
+/// If a filter publishes an event, that event is offered to every watcher after the outer event,
+/// and before the outer publish returns.
 #[test]
 fn what_a_filter_publishes_follows_its_event() {
     let bus = inline(100);
@@ -36,7 +36,8 @@ fn what_a_filter_publishes_follows_its_event() {
     }
 }
 
-/// An event published while a nested event is being offered follows everything published before it.
+/// If an event is published while a nested event is being offered, it follows everything published
+/// before it.
 #[test]
 fn nested_events_keep_the_order_in_which_they_were_published() {
     let bus = inline(100);
@@ -78,9 +79,9 @@ fn every_kind_of_publish_can_be_nested() {
     assert_settled(&bus.stats(), 10);
 }
 
-/// A filter that publishes for each event terminates: one outermost call accepts at most
-/// `incoming_capacity` nested entries and refuses the next. The next outermost call accepts the
-/// same number again.
+/// If a filter publishes for each event, the chain of events still ends. One outermost call accepts
+/// at most `incoming_capacity` nested entries and refuses the next entry. The next outermost call
+/// accepts the same number of entries again.
 #[test]
 fn a_filter_that_publishes_for_each_event_ends() {
     watched(|| {
@@ -102,7 +103,8 @@ fn a_filter_that_publishes_for_each_event_ends() {
     });
 }
 
-/// A hook that reports each loss as an event, which the full queue then loses, terminates too.
+/// If a hook reports each loss as an event, and the full queue loses that event too, the chain of
+/// events still ends.
 #[test]
 fn a_hook_that_publishes_for_each_loss_ends() {
     watched(|| {
@@ -141,8 +143,8 @@ fn a_nested_batch_takes_an_entry_for_each_piece() {
     assert_eq!(bus.stats().rejected_full, 2);
 }
 
-/// Nested events need the capacity that the outer event has left. Events that do not fit are
-/// refused immediately, even by publish methods that normally wait.
+/// Nested events can use only the capacity that the outer event has left. Events that do not fit
+/// are refused immediately, even by publish methods that normally wait.
 #[test]
 fn a_nested_event_needs_the_capacity_that_is_left() {
     watched(|| {
@@ -172,7 +174,8 @@ fn a_nested_event_needs_the_capacity_that_is_left() {
     });
 }
 
-/// The beginning of a nested batch that fits is accepted, and the accepted events arrive.
+/// If only the beginning of a nested batch fits, the beginning is accepted, and the accepted events
+/// arrive.
 #[test]
 fn a_nested_batch_that_does_not_fit_is_returned() {
     for max_batch in [1, 2, 256] {
@@ -231,8 +234,8 @@ fn a_nested_publish_does_not_wait_for_a_limit() {
     });
 }
 
-/// A filter that panics after publishing ends its own watcher. The nested event stays accepted, and
-/// is offered to the other watchers.
+/// If a filter panics after publishing an event, the filter's own watcher ends. The nested event
+/// stays accepted, and is offered to the other watchers.
 #[test]
 fn a_nested_event_outlives_the_panic_of_its_publisher() {
     let bus = inline(100);
@@ -249,7 +252,8 @@ fn a_nested_event_outlives_the_panic_of_its_publisher() {
     assert_eq!(available(&mut other), [Event(2)]);
 }
 
-/// A filter that sees the past while its watcher is registered also runs inside a call of the bus.
+/// During a watcher's registration, its filter is called for events from the history. These calls
+/// also run inside a call of the bus.
 #[test]
 fn a_filter_may_publish_while_its_watcher_is_registered() {
     let bus = Broadcaster::with_options(inline_options(100).history(4)).unwrap();

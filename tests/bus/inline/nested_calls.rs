@@ -1,4 +1,4 @@
-//! Calls other than publishes from inside a call of the same bus, and calls of another bus.
+//! Calls other than publish calls from inside a call of the same bus, and calls of another bus.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -20,8 +20,8 @@ use crate::support::{
 };
 
 /// A filter closes the bus in the middle of a batch. The accepted events are offered, and the rest
-/// are returned. A batch is accepted piece by piece, or event by event if there is a watcher with a
-/// queue of one event.
+/// are returned. A batch is accepted piece by piece, or event by event if a watcher has a queue of
+/// one event.
 #[test]
 fn a_close_inside_a_batch_returns_the_rest() {
     for (divides, accepted) in [(false, 4), (true, 3)] {
@@ -42,8 +42,8 @@ fn a_close_inside_a_batch_returns_the_rest() {
     }
 }
 
-/// A watcher that is registered inside a call is offered all later events, nested or not. If it
-/// starts in the past, it also receives the outer event.
+/// If a watcher is registered inside a call, it is offered all later events, nested or not. If the
+/// watcher starts from the history, it also receives the outer event.
 #[test]
 fn a_nested_watcher_is_offered_what_follows_it() {
     let bus = bus_with(inline_options(100).history(2));
@@ -82,9 +82,9 @@ fn a_nested_watcher_that_loses_nothing_limits_what_follows() {
     assert_eq!((available(&mut watcher), watcher.stats().dropped.total()), (vec![Event(5)], 0));
 }
 
-/// A `Wait` watcher that a filter registers during the first part of a batch limits the second
-/// part, and the events that the filter publishes then. The batch is split by a watcher with
-/// capacity for the first two events.
+/// If a filter registers a `Wait` watcher during the first part of a batch, that watcher limits the
+/// second part, and the events that the filter publishes during the second part. The batch is split
+/// by a watcher with capacity for the first two events.
 #[test]
 fn a_nested_watcher_that_loses_nothing_limits_the_rest_of_a_batch() {
     let bus = inline(100);
@@ -104,7 +104,7 @@ fn a_nested_watcher_that_loses_nothing_limits_the_rest_of_a_batch() {
     assert_eq!((available(&mut watcher), watcher.stats().dropped.total()), (vec![Event(3)], 0));
 }
 
-/// A handler that is started inside a call handles the events published after that.
+/// If a handler is started inside a call, it handles the events published after it was started.
 #[test]
 fn a_nested_handler_handles_what_follows_it() {
     watched(|| {
@@ -191,8 +191,8 @@ fn a_filter_may_read_another_watcher() {
     });
 }
 
-/// After a nested close, everything is refused. Events accepted before the close are still offered,
-/// and the bus has ended when the outer call returns.
+/// After a nested close, all further events, gaps and registrations are refused. Events accepted
+/// before the close are still offered, and the bus has ended when the outer call returns.
 #[test]
 fn a_nested_close_ends_the_bus_after_what_was_accepted() {
     watched(|| {
@@ -272,8 +272,8 @@ fn the_last_handle_may_be_dropped_inside_a_call() {
     });
 }
 
-/// A filter may publish on another bus without a thread, even through a chain of buses that leads
-/// back to the first.
+/// A filter may publish on another inline bus, even through a chain of buses that leads back to the
+/// first bus.
 #[test]
 fn a_filter_may_publish_on_another_bus() {
     watched(|| {
@@ -347,8 +347,8 @@ fn a_handler_may_publish_on_its_own_bus() {
     });
 }
 
-/// From inside a call, a call of another bus that another thread occupies returns an error, because
-/// that thread may be waiting for this one.
+/// If a call of another bus is made from inside a call, and another thread occupies that bus, the
+/// inner call returns an error, because that thread may be waiting for the calling thread.
 #[test]
 fn nested_calls_of_an_occupied_bus_return_an_error() {
     watched(|| {
@@ -378,7 +378,7 @@ fn nested_calls_of_an_occupied_bus_return_an_error() {
     });
 }
 
-/// A call that would wait for itself immediately returns an error, and the getters still work.
+/// If a call would wait for itself, it immediately returns an error. The getters still work.
 #[test]
 fn nested_flushes_joins_and_getters_do_not_wait() {
     watched(|| {

@@ -15,7 +15,7 @@ use crate::support::{LONG, assert_settled, available, bus_with, inline, inline_o
 
 type Publish = fn(&Publisher<u64>, u64);
 
-/// Every method that publishes one event.
+/// Ways to publish a single event, including as a batch of one event.
 const WAYS: [Publish; 6] = [
     |publisher, event| publisher.publish(event).unwrap(),
     |publisher, event| publisher.try_publish(event).unwrap(),
@@ -25,7 +25,8 @@ const WAYS: [Publish; 6] = [
     |publisher, event| publisher.publish_async(event).now_or_never().expect("it must not wait").unwrap(),
 ];
 
-/// On one thread, without a flush, for every policy and every way to publish.
+/// An event is receivable when its publish returns. This holds on one thread, without a flush, for
+/// every policy and every way to publish.
 #[test]
 fn an_event_is_receivable_when_its_publish_returns() {
     let bus = inline(8);
@@ -80,7 +81,8 @@ fn each_of_four_publishing_threads_finds_its_own_event() {
     });
 }
 
-/// A batch in several pieces, and gaps, each in the right place.
+/// Batches that are split into several pieces, and gaps, are each in the right place when the
+/// publish returns.
 #[test]
 fn batches_and_gaps_are_there_when_their_publish_returns() {
     let bus = Broadcaster::with_options(inline_options(1000).max_batch(8)).unwrap();
@@ -105,7 +107,7 @@ fn batches_and_gaps_are_there_when_their_publish_returns() {
     assert_eq!(stats.missed, 5 * 12);
 }
 
-/// Between two calls nothing is pending, and every accepted event is counted for every watcher.
+/// Between two calls, no event is pending, and every accepted event is counted for every watcher.
 #[test]
 fn the_statistics_balance_after_each_publish() {
     let bus = inline(3);
@@ -135,8 +137,8 @@ fn the_statistics_balance_after_each_publish() {
     }
 }
 
-/// A burst on one thread that no reader can keep up with. Nothing is refused, and the newest events
-/// survive, preceded by the number of the lost events.
+/// One thread publishes a burst that no reader can keep up with. No event is refused, and the
+/// newest events survive, preceded by the number of lost events.
 #[test]
 fn the_newest_events_of_a_burst_survive() {
     const EVENTS: u64 = if cfg!(miri) { 3_000 } else { 100_000 };
@@ -150,7 +152,7 @@ fn the_newest_events_of_a_burst_survive() {
     assert_eq!(available(&mut watcher), (EVENTS - QUEUE..EVENTS).map(Event).collect::<Vec<_>>());
 }
 
-/// User-supplied code runs on the publishing thread, before the publish returns.
+/// User-supplied code runs on the publishing thread, before the publish call returns.
 #[test]
 fn filters_run_on_the_publishing_thread() {
     let bus = inline::<u64>(8);
@@ -167,7 +169,8 @@ fn filters_run_on_the_publishing_thread() {
     assert_eq!(ran.recv_timeout(LONG), Ok(id.join().unwrap()));
 }
 
-/// A filter sees the past on the registering thread, before `watch` returns.
+/// A filter is called for events from the history on the registering thread, before `watch`
+/// returns.
 #[test]
 fn a_filter_has_seen_the_past_when_watch_returns() {
     let bus = bus_with(inline_options(1000).history(10));
@@ -204,8 +207,8 @@ fn the_past_takes_no_capacity() {
     assert_eq!(available(&mut watcher), [12, 13].map(Event));
 }
 
-/// The prefix is received first, then events from the history, then new events. The prefix takes no
-/// capacity.
+/// The prefix is received first, followed by events from the history, and then by new events. The
+/// prefix does not take up capacity.
 #[test]
 fn a_prefix_is_received_before_the_past() {
     let bus = bus_with(inline_options(1000).history(2));

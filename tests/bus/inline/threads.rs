@@ -16,8 +16,8 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// A thousand buses, each of which is watched, published to and ended, in a process whose threads
-/// are counted.
+/// Creates a thousand buses. Each bus is watched, published to and ended, and the test counts the
+/// threads of the process.
 #[cfg(target_os = "linux")]
 #[cfg_attr(miri, ignore = "Miri has no list of threads")]
 #[test]
@@ -72,7 +72,7 @@ fn on_tokio_without_time<F: Future>(test: F) -> F::Output {
         .block_on(test)
 }
 
-/// With tokio's paused time, the clock jumps to the next timeout as soon as no task can run.
+/// If tokio's time is paused, the clock jumps to the next timeout as soon as no task can run.
 /// Receiving a published event always completes before that.
 #[test]
 fn a_timeout_does_not_fire_for_a_published_event() {
@@ -91,8 +91,8 @@ fn a_timeout_does_not_fire_for_a_published_event() {
     });
 }
 
-/// Timeouts do not fire either for a reader that waits while another task of its runtime publishes,
-/// or for a publisher that waits while another task reads.
+/// Timeouts do not fire for a reader that waits while another task of its runtime publishes, or for
+/// a publisher that waits while another task reads.
 #[test]
 fn a_timeout_does_not_fire_between_tasks_of_one_runtime() {
     on_tokio_without_time(async {

@@ -1,5 +1,5 @@
-//! Publishers that wait for watchers, and their turns: each watcher of a topic delays only the
-//! events of its topic.
+//! Publishers that wait for watchers, and their turns. A watcher of a topic delays only the events
+//! of that topic.
 
 use std::sync::mpsc;
 use std::task::Poll;
@@ -16,8 +16,8 @@ use crate::support::{
     publish_and_wait, reporting_waker, timed, turnstile, until, waits, watched,
 };
 
-/// When a watcher ends, every publisher whose event then fits continues, whether it is a thread or
-/// a task. This holds with `Wait`, and with `WaitFor` before its limit.
+/// When a watcher ends, every publisher whose event then fits continues, whether the publisher is a
+/// thread or a task. This holds for the `Wait` policy, and for `WaitFor` before its limit.
 #[test]
 fn a_watcher_that_ends_lets_waiting_publishers_continue() {
     for (policy, drops) in [(Wait, false), (Wait, true), (WaitFor(LONG), true)] {
@@ -30,7 +30,7 @@ fn a_watcher_that_ends_lets_waiting_publishers_continue() {
             publisher.publish(2).unwrap();
             let (mut task, ear) = (Box::pin(publisher.publish_async(5)), Ear::new());
             assert!(ear.poll(task.as_mut()).is_pending());
-            // The timer is also a waiter if it keeps a limit.
+            // The timer also counts as a waiter if it is keeping a limit.
             let nth = usize::from(policy != Wait);
             clock.wait_for_waiters(nth);
             let first = publish_and_wait(&clock, publisher.clone(), 4, nth + 1);
@@ -73,7 +73,7 @@ fn a_publisher_that_cannot_use_its_turn_passes_it_on() {
         let second = publish_and_wait(&clock, bus.publisher(), 3, 2);
         let third = publish_and_wait(&clock, bus.publisher(), 5, 3);
         assert_eq!(all.recv(), Ok(Event(2)));
-        // The turn is passed on to both, so either may be first.
+        // The turn is passed on to both of the other publishers, so either may be first.
         let received = [all.recv(), all.recv()];
         assert!(received.contains(&Ok(Event(3))) && received.contains(&Ok(Event(5))), "{received:?}");
         assert_eq!([second.join().unwrap(), third.join().unwrap()], [Ok(()), Ok(())]);
@@ -116,8 +116,8 @@ fn full_topics(bus: &Broadcaster<u64>) -> (Watcher<u64>, Watcher<u64>) {
     (even, odd)
 }
 
-/// A publisher waits for the first topic. The second topic gets capacity, so the publisher behind
-/// the first one continues.
+/// A publisher is waiting for the first topic. The second topic gets capacity, so the publisher
+/// waiting behind the first publisher continues.
 #[test]
 fn a_publisher_that_waits_for_one_topic_does_not_delay_another_topic() {
     watched(|| {
@@ -134,7 +134,7 @@ fn a_publisher_that_waits_for_one_topic_does_not_delay_another_topic() {
     });
 }
 
-/// The publisher in front may also be one whose timeout has expired.
+/// The publisher at the front may also be a publisher whose timeout has expired.
 #[test]
 fn a_publisher_whose_time_is_up_leaves_its_turn_to_another_topic() {
     watched(|| {
@@ -153,7 +153,8 @@ fn a_publisher_whose_time_is_up_leaves_its_turn_to_another_topic() {
     });
 }
 
-/// A batch and an event wait. A free slot also lets the event after the batch continue.
+/// A batch and an event are waiting. When a slot becomes free, the event waiting behind the batch
+/// can also continue.
 #[test]
 fn a_batch_that_waits_does_not_delay_an_event_for_which_there_is_capacity() {
     watched(|| {
@@ -170,7 +171,7 @@ fn a_batch_that_waits_does_not_delay_an_event_for_which_there_is_capacity() {
         while !waiting.is_finished() {
             assert!(watcher.recv().is_ok());
             received += 1;
-            // As long as both wait, each slot that the reader frees is taken.
+            // As long as both publishers wait, each slot that the reader frees is taken.
             until(|| waiting.is_finished() || bus.stats().accepted == 8 + received);
         }
         waiting.join().unwrap().unwrap();

@@ -42,7 +42,7 @@ fn a_waker_may_take_a_mutex_that_a_publisher_holds() {
             let guard = mutex.lock().unwrap();
             locked_tx.send(()).unwrap();
             entered.recv_timeout(LONG).unwrap();
-            // The other thread is in the waker, and waits for the mutex.
+            // The other thread is running the waker, and waits for the mutex.
             publisher.publish(2).unwrap();
             drop(guard);
         });
@@ -53,8 +53,8 @@ fn a_waker_may_take_a_mutex_that_a_publisher_holds() {
     });
 }
 
-/// A waker may use the bus, and its calls are not nested. Like any code that the bus calls, a waker
-/// does not wait for the bus.
+/// A waker may use the bus, and the calls that a waker makes are not nested. Like any code that the
+/// bus calls, a waker does not wait for the bus.
 #[test]
 fn a_waker_may_use_the_bus() {
     watched(|| {
@@ -78,7 +78,7 @@ fn a_waker_may_use_the_bus() {
     });
 }
 
-/// The wakers that a gap, a close and a stop call also run outside the bus.
+/// The wakers called by a gap, a close or a stop also run outside the bus.
 #[test]
 fn every_call_wakes_outside_the_bus() {
     type Act = fn(&Broadcaster<u64>, &Watcher<u64>);
@@ -110,8 +110,8 @@ fn every_call_wakes_outside_the_bus() {
     }
 }
 
-/// A receive that frees capacity wakes the task that waits for it, and the task's waker may then
-/// publish.
+/// A receive that frees capacity wakes the task that waits for this capacity, and the task's waker
+/// may then publish.
 #[test]
 fn the_waker_of_a_waiting_publisher_may_publish() {
     watched(|| {
@@ -132,7 +132,7 @@ fn the_waker_of_a_waiting_publisher_may_publish() {
     });
 }
 
-/// A nested event also wakes its reader, after the outer call has left the bus.
+/// A nested event also wakes its reader, but only after the outer call has left the bus.
 #[test]
 fn a_nested_event_wakes_its_reader() {
     watched(|| {
@@ -180,8 +180,8 @@ fn a_waker_that_panics_stops_nothing() {
     });
 }
 
-/// A waker may wait only for capacity of another bus, because the thread that runs the waker may be
-/// needed to free capacity in its own bus.
+/// A waker may wait only for the capacity of another bus, because the thread that runs the waker
+/// may be needed to free capacity in the waker's own bus.
 #[test]
 fn a_waker_waits_for_the_capacity_of_another_bus_only() {
     for other in [false, true] {
@@ -214,8 +214,8 @@ fn a_waker_waits_for_the_capacity_of_another_bus_only() {
     }
 }
 
-/// A filter that stops, closes or reads other watchers wakes their tasks only after the call has
-/// left the bus.
+/// If a filter stops or reads another watcher, or closes the bus, the waiting task is woken only
+/// after the outermost call has left the bus.
 #[test]
 fn calls_inside_a_filter_wake_outside_the_bus() {
     type Act = fn(&Broadcaster<u64>, &mut Watcher<u64>);
@@ -224,8 +224,8 @@ fn calls_inside_a_filter_wake_outside_the_bus() {
     for (index, act) in acts.into_iter().enumerate() {
         watched(move || {
             let bus = inline(100);
-            // For the last action a publisher waits for capacity, and for the others a reader waits
-            // for an event.
+            // For the last action a publisher waits for capacity, and for the other actions a
+            // reader waits for an event.
             let is_full = index == 2;
             let mut acted = waits(&bus, 1).filter(|event: &u64| *event >= 10).watch().unwrap();
             let publisher = bus.publisher();
@@ -252,8 +252,8 @@ fn calls_inside_a_filter_wake_outside_the_bus() {
     }
 }
 
-/// The waker of a task that waits to publish runs on the reader's thread. It must not wait for
-/// capacity that only this reader frees.
+/// If a task is waiting to publish, its waker runs on the reader's thread. The waker must not wait
+/// for capacity that only this reader frees.
 #[test]
 fn a_waker_on_the_thread_of_a_reader_does_not_wait_for_that_reader() {
     watched(|| {

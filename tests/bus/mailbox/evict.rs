@@ -14,8 +14,8 @@ fn evicting<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, queue: usize
     bus.watch_builder().queue_capacity(queue).overflow(Evict)
 }
 
-/// The first event that does not fit ends the watcher. Its reader still receives the queued events,
-/// without a gap, and the other watcher continues.
+/// The first event that does not fit ends the watcher. The watcher's reader still receives the
+/// queued events, without a gap, and the other watcher continues.
 #[test]
 fn the_first_event_that_does_not_fit_ends_the_watcher() {
     on_both(|options| {
@@ -36,8 +36,8 @@ fn the_first_event_that_does_not_fit_ends_the_watcher() {
             (Some(EndReason::Evicted), Err(TryRecvError::Ended))
         );
         let stats = slow.stats();
-        // The watcher ended before 4. Later events were not offered to it, so none of them was
-        // lost.
+        // The watcher ended before event 4. Later events were not offered to the watcher, so no
+        // event was lost.
         assert_eq!((stats.offered, stats.delivered, stats.lag), (3, 3, 0));
         assert_eq!((stats.evictions, stats.dropped.total()), (1, 0));
         assert!(
@@ -51,7 +51,7 @@ fn the_first_event_that_does_not_fit_ends_the_watcher() {
     });
 }
 
-/// A watcher that keeps up is not evicted, and a published gap needs no capacity.
+/// If a watcher keeps up, it is not evicted. A published gap does not need capacity.
 #[test]
 fn a_watcher_that_keeps_up_stays() {
     on_both(|options| {
@@ -71,8 +71,8 @@ fn a_watcher_that_keeps_up_stays() {
     });
 }
 
-/// Events that the reader borrows take capacity. The next receive, which would free that capacity,
-/// is too late.
+/// Events that the reader has borrowed take up capacity. The next receive, which would free that
+/// capacity, is too late.
 #[test]
 fn a_borrowed_batch_takes_capacity() {
     on_both(|options| {
@@ -108,7 +108,7 @@ fn a_handler_is_evicted() {
     });
 }
 
-/// A filter sees all events, and only those that it accepts need capacity.
+/// A filter sees all events, but only the events that the filter accepts need capacity.
 #[test]
 fn refused_events_evict_no_watcher() {
     on_both(|options| {
@@ -141,7 +141,7 @@ fn an_eviction_delays_nothing() {
 }
 
 /// Clients that are evicted in the middle of large batches and then reconnect receive every event
-/// once. The statistics count each eviction, and no losses.
+/// once. The statistics count each eviction, but no losses.
 #[test]
 fn evictions_of_clients_that_reconnect_are_no_losses() {
     on_both(|options| {

@@ -1,4 +1,4 @@
-//! G5: the number of live events, however many are published.
+//! G5: the number of live events is bounded, however many events are published.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -27,11 +27,12 @@ fn what_lives_is_bounded_by_the_queues() {
         let mut watchers: Vec<_> = [DropIncoming, DropOldest, WaitFor(Duration::ZERO), Evict]
             .map(|policy| bus.watch_builder().overflow(policy).watch().unwrap())
             .into();
-        // The filtered watcher gets copies.
+        // The watcher with a filter gets copies of events.
         watchers.push(bus.watch_builder().filter(|event: &Tracked| event.number % 2 == 0).watch().unwrap());
         let mut wait = waits(&bus, QUEUE as usize).watch().unwrap();
-        // Each queue, and two batches for each watcher. On a bus with a dispatcher, also two
-        // batches for the dispatcher, and incoming_capacity × max_batch.
+        // The bound includes each queue, and two batches for each watcher. On a bus with a
+        // dispatcher, the bound also includes two batches for the dispatcher, and incoming_capacity
+        // × max_batch.
         let bound = (QUEUE + 2 * MAX_BATCH) * WATCHERS + if is_inline { 0 } else { (2 + 4) * MAX_BATCH };
         let (mut refusals, mut published) = (0, 0);
         while refusals < 50 {
@@ -52,8 +53,8 @@ fn what_lives_is_bounded_by_the_queues() {
     });
 }
 
-/// G5: one event in the queue does not keep alive the whole batch that it was published in, even if
-/// the rest of the batch was lost after a wait.
+/// G5: a single event in the queue does not keep alive the whole batch that it was published in,
+/// even if the rest of the batch was lost after a wait.
 #[test]
 fn a_queue_of_a_watcher_that_times_out_keeps_no_batches_alive() {
     on_both(|options| {
@@ -66,25 +67,25 @@ fn a_queue_of_a_watcher_that_times_out_keeps_no_batches_alive() {
             bus.flush(LONG).unwrap();
             drop(watcher.recv().unwrap());
         }
-        // The bound: incoming_capacity x max_batch + queue_capacity + the watcher's current batch +
-        // the dispatcher's batch.
+        // The bound is incoming_capacity x max_batch + queue_capacity + the watcher's current batch
+        // + the dispatcher's batch.
         live.assert_at_most(BATCH + QUEUE as u64 + 2 * BATCH);
     });
 }
 
-/// G5: the dispatcher holds one batch, and one entry that did not fit into it.
+/// G5: the dispatcher holds one batch, and one entry that did not fit into that batch.
 #[test]
 fn the_dispatcher_holds_two_batches_at_most() {
     watched(|| {
         let live = Live::default();
         let bus = bus_with(BusOptions::default().incoming_capacity(2).max_batch(BATCH as usize));
         let (offered_tx, offered_rx) = mpsc::channel();
-        // Accepts all events, and reports when a batch is offered.
+        // This filter accepts all events, and reports when a batch is offered.
         let filter = move |event: &Tracked| event.number > 0 || offered_tx.send(()).is_ok();
         let mut watcher = waits(&bus, 1).filter(filter).watch().unwrap();
         let publisher = bus.publisher();
-        // The dispatcher waits with the first batch while two more, which do not fit into one
-        // batch, are published.
+        // The dispatcher holds the first batch and waits, while two more batches are published,
+        // which together do not fit into a single batch.
         for count in [BATCH, BATCH - 1, BATCH] {
             publisher.publish_batch(live.batch(count)).unwrap();
         }
@@ -94,7 +95,8 @@ fn the_dispatcher_holds_two_batches_at_most() {
         }
         offered_rx.recv().unwrap();
         offered_rx.recv().unwrap();
-        // The dispatcher waits with the second batch while the incoming queue is filled up again.
+        // The dispatcher holds the second batch and waits, while the incoming queue is filled up
+        // again.
         while publisher.try_publish_batch(live.batch(BATCH)).is_ok() {}
         live.assert_at_most(2 * BATCH + 1 + 2 * BATCH * (1 + 1));
     });
@@ -119,7 +121,8 @@ fn filtered_watchers_hold_two_batches_each_at_most() {
         bus.publisher().publish_batch(live.batch(BATCH)).unwrap();
         bus.publisher().publish_batch(live.batch(BATCH)).unwrap();
         for watcher in &mut watchers {
-            // All of the first batch except the last event and the event that the filter refused.
+            // Receives all of the first batch except the last event and the event that the filter
+            // refused.
             (0..BATCH - 2).for_each(|_| drop(watcher.recv().unwrap()));
         }
         // The second batch has reached the last watcher, so all other watchers already have their
@@ -142,7 +145,7 @@ fn without_watchers_everything_is_accepted_and_nothing_kept() {
         bus.flush(LONG).unwrap();
         assert_eq!((bus.stats().accepted, live.count()), (1000, 0));
         // After the last watcher has been dropped, the bus is in the same state as before the first
-        // one.
+        // watcher.
         let mut watcher = bus.watch().unwrap();
         publisher.publish(live.event(7)).unwrap();
         assert_eq!(watcher.recv().unwrap().event().map(|event| event.number), Some(7));
@@ -154,8 +157,8 @@ fn without_watchers_everything_is_accepted_and_nothing_kept() {
     });
 }
 
-/// G5: the history holds exactly its configured number of events, and a slow reader of the past
-/// holds the rest. All of them are freed at the end.
+/// G5: the history holds exactly its configured number of events, and a slow reader of the history
+/// holds the rest. All of these events are freed at the end.
 #[test]
 fn the_history_holds_its_events_and_no_others() {
     let live = Live::default();
@@ -177,6 +180,6 @@ fn the_history_holds_its_events_and_no_others() {
     bus.flush(LONG).unwrap();
     assert_eq!(live.count(), 4);
     assert!(bus.shutdown().complete);
-    // The dispatcher drops the history after the end.
+    // The dispatcher drops the history after the bus has ended.
     until(|| live.count() == 0);
 }

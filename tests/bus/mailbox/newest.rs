@@ -61,7 +61,8 @@ fn drop_oldest_counts_each_event_once_under_a_busy_reader() {
 }
 
 /// After a gap, a reader's next receive returns the newest events, and not the event that followed
-/// the gap when it was received. Everything that was lost in between is reported as one more gap.
+/// the gap when the gap was received. Everything that was lost in between is reported as one more
+/// gap.
 #[test]
 fn drop_oldest_keeps_no_event_after_a_gap() {
     on_both(|options| {

@@ -29,7 +29,7 @@ fn a_loss_shows_at_its_place_also_when_nothing_follows() {
         assert_eq!(watcher.try_recv(), Ok(Event(4)));
         publisher.publish(8).unwrap();
         bus.flush(LONG).unwrap();
-        // The gap is between 5 and 8, because one slot was free for 8.
+        // The gap is between events 5 and 8, because one slot was free for event 8.
         assert_eq!(available(&mut watcher), [Event(5), Lagged(2), Event(8)]);
         assert_eq!(watcher.stats().dropped.incoming, 3);
     });
@@ -50,7 +50,8 @@ fn a_waiting_reader_gets_a_gap_that_nothing_follows() {
     });
 }
 
-/// G7: a borrowed batch takes capacity, and the next receive reports the losses since then.
+/// G7: a borrowed batch takes up capacity, and the next receive reports the events lost since the
+/// batch was borrowed.
 #[test]
 fn a_batch_in_hand_counts_as_queued() {
     on_both(|options| {
@@ -83,8 +84,8 @@ fn drop_incoming_keeps_the_first_and_counts_the_rest() {
 }
 
 /// The hook is called with the number of lost events and the reason, and the gap is in the stream.
-/// On an inline bus both have happened when the publish returns, and the hook runs on the
-/// publishing thread.
+/// On an inline bus, the hook has been called on the publishing thread, and the gap is in the
+/// stream, when the publish returns.
 #[test]
 fn the_hook_learns_what_was_lost_and_why() {
     on_both(|options| {
@@ -111,7 +112,8 @@ fn the_hook_learns_what_was_lost_and_why() {
     });
 }
 
-/// `Wait` loses nothing, however small the queues are and whichever method is used to read them.
+/// The `Wait` policy loses nothing, however small the queues are, and whichever method is used to
+/// read them.
 #[test]
 fn wait_loses_nothing_in_the_smallest_queues() {
     const EVENTS: u64 = if cfg!(miri) { 100 } else { 2_000 };
@@ -152,8 +154,8 @@ fn wait_loses_nothing_in_the_smallest_queues() {
     });
 }
 
-/// A watcher whose wait has ended, either at its limit or because a shutdown with a deadline
-/// abandons the rest, loses only the events for which there is no capacity.
+/// Once the wait for a watcher has ended, either at the watcher's limit or because a shutdown with
+/// a deadline abandons the rest, the watcher loses only the events for which there is no capacity.
 #[test]
 fn the_end_of_the_wait_fills_the_capacity_there_is() {
     for shuts_down in [false, true] {
@@ -171,7 +173,7 @@ fn the_end_of_the_wait_fills_the_capacity_there_is() {
                     clock.wait_for_waiters(2);
                     shutdown
                 });
-                // This does not free enough capacity to wake the dispatcher.
+                // These receives do not free enough capacity to wake the dispatcher.
                 for number in 0..3 {
                     assert_eq!(watcher.recv(), Ok(Event(number)));
                 }
@@ -205,7 +207,8 @@ fn filtered_events_are_not_offered() {
     });
 }
 
-/// G6 with all policies on one bus: the counters agree with the counts that the threads kept.
+/// Tests G6 with all policies on one bus. The bus's counters agree with the counts that the threads
+/// kept.
 #[test]
 fn every_policy_balances_against_its_readers_own_counts() {
     on_both(|options| {
@@ -240,7 +243,8 @@ fn every_policy_balances_against_its_readers_own_counts() {
             assert!(seen.is_sorted_by(|a, b| a < b));
             assert_eq!(stats.delivered, seen.len() as u64);
             if stats.evictions > 0 {
-                // The reader sees the end instead of a gap, and no further events are offered.
+                // The reader sees the end of the watcher instead of a gap, and no further events
+                // are offered.
                 assert_eq!((lagged(&deliveries), stats.dropped.total()), (0, 0));
                 assert_eq!((stats.delivered, stats.queued), (stats.offered, 0));
                 continue;

@@ -1,6 +1,6 @@
-//! All policies on one bus, with readers that pause at random. Order (G1), accounting (G6) and gaps
-//! (G7) hold for each watcher up to the last event. The waits for several watchers run
-//! concurrently, so they do not add up.
+//! Tests all policies on one bus, with readers that pause at random. Order (G1), accounting (G6)
+//! and gaps (G7) hold for each watcher up to the last event. Several watchers are waited for
+//! concurrently, so the waits do not add up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -112,8 +112,8 @@ impl Read {
     }
 }
 
-/// The number of events lost, by policy. It shows whether the rounds reach the cases that they are
-/// meant to reach.
+/// The number of events lost under each policy. These numbers show whether the rounds reach the
+/// cases that they are meant to reach.
 #[derive(Debug, Default)]
 struct Met {
     incoming: u64,
@@ -204,8 +204,8 @@ fn four_policies_with_readers_that_dawdle() {
         let mut met = Met::default();
         let start = Instant::now();
         for seed in 1..=12 {
-            // On a busy machine, a round can take seconds instead of a tenth of that. Four rounds
-            // are enough in that case.
+            // On a busy machine, a round can take seconds instead of tenths of a second. Four
+            // rounds are enough in that case.
             if seed > 4 && start.elapsed() > Duration::from_secs(10) {
                 break;
             }
@@ -217,9 +217,9 @@ fn four_policies_with_readers_that_dawdle() {
     });
 }
 
-/// Twenty watchers with `WaitFor` limits, each a millisecond longer than the previous one. Every
-/// batch takes twenty milliseconds instead of the sum of the limits, and all other watchers receive
-/// the batch before the wait begins.
+/// Twenty watchers have `WaitFor` limits, and each limit is a millisecond longer than the previous
+/// one. Every batch takes twenty milliseconds instead of the sum of the limits, and all other
+/// watchers receive the batch before the wait begins.
 #[test]
 fn many_deadlines_delay_a_batch_by_the_longest() {
     const BATCHES: u64 = 10;

@@ -27,8 +27,8 @@ fn wait_for_ends_at_its_limit_and_shows_the_gap() {
     assert_eq!(slow.stats().dropped.timed_out, 2);
 }
 
-/// While the dispatcher waits for two readers, each loses its event at its own limit, so the one
-/// with the shorter limit loses its event first.
+/// While the dispatcher waits for two readers, each reader loses its event at its own limit, so the
+/// reader with the shorter limit loses its event first.
 #[test]
 fn of_two_limits_the_earlier_counts() {
     const SECOND: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ fn a_busy_reader_that_stalls_is_waited_for_up_to_its_limit() {
             .watch()
             .unwrap();
         // The filter of another watcher holds the dispatcher until all events have been published.
-        // The dispatcher is then continuously busy, and so leaves the incoming queue to its only
+        // The dispatcher is then continuously busy, so it leaves the incoming queue to its only
         // reader.
         let (turnstile, other) = stopping_filter(bus.watch_builder());
         bus.publisher().publish(0).unwrap();
@@ -85,7 +85,7 @@ fn a_busy_reader_that_stalls_is_waited_for_up_to_its_limit() {
         for number in 0..stalls_after {
             assert_eq!(watcher.recv(), Ok(Event(number)));
         }
-        // These events do not all fit into the queue.
+        // Not all of these events fit into the queue.
         bus.publisher().publish_batch(EVENTS..=EVENTS + stalls_after).unwrap();
         until(|| clock.waiters() > 0);
         clock.advance(LIMIT);
@@ -94,8 +94,8 @@ fn a_busy_reader_that_stalls_is_waited_for_up_to_its_limit() {
     }
 }
 
-/// A dispatcher that waits for a reader sends small batches, so that the reader frees space for
-/// later batches while it handles the first.
+/// While the dispatcher waits for a reader, it sends small batches, so that the reader frees space
+/// for later batches while the reader handles the first batch.
 #[test]
 fn events_that_waited_for_space_arrive_in_small_batches() {
     const QUEUE: usize = 16;
@@ -103,7 +103,7 @@ fn events_that_waited_for_space_arrive_in_small_batches() {
     for policy in [Wait, WaitFor(10 * LONG)] {
         let mut watcher = bus.watch_builder().overflow(policy).watch().unwrap();
         bus.publisher().publish_batch(0..QUEUE).unwrap();
-        // The dispatcher waits with these events until the first ones have been read.
+        // The dispatcher holds these events and waits until the first events have been read.
         bus.publisher().publish_batch(QUEUE..10 * QUEUE).unwrap();
         until(|| watcher.stats().lag == 10 * QUEUE as u64);
         let mut received = 0;
@@ -167,8 +167,8 @@ fn no_later_entry_passes_events_that_wait() {
     assert_eq!((late.recv_timeout(LONG), late.position()), (Ok(Event(9)), Some(9)));
 }
 
-/// A filter that accepts nothing does not cause a wait, even if the queue is full and the policy is
-/// `Wait`.
+/// If a filter accepts nothing, its watcher does not cause a wait, even if the queue is full and
+/// the policy is `Wait`.
 #[test]
 fn a_full_queue_that_nothing_is_meant_for() {
     let bus = bus(1, 1);

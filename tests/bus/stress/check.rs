@@ -10,7 +10,7 @@ use super::event::{Ident, Item, Payload, events_in, lagged_in};
 use super::met::{self, Met};
 use super::plan::{FOREVER, Handled, Made, Published, Read, Wanted};
 
-/// A round that has ended, and what the test knows about it.
+/// A round that has ended, and what the test knows about the round.
 pub(crate) struct Checked<'r> {
     pub(crate) bus: &'r Broadcaster<Payload>,
     pub(crate) report: &'r ShutdownReport,
@@ -30,7 +30,7 @@ impl Checked<'_> {
         let sum = |count: fn(&Published) -> u64| self.published.iter().map(count).sum::<u64>();
         assert_eq!(stats.accepted, sum(|told| told.accepted.len() as u64), "accepted");
         assert_eq!(stats.rejected_full, sum(|told| told.full), "rejected, full");
-        // The round publishes one more event after the end, which is refused too.
+        // The round publishes one more event after the end, and this event is refused too.
         assert_eq!(stats.rejected_closed, sum(|told| told.stopped) + 1, "rejected, stopped");
         assert_eq!(self.order.len() as u64, stats.accepted, "every accepted event must have been offered");
         for (told, number) in self.published.iter().zip(1..) {
@@ -74,8 +74,8 @@ impl Checked<'_> {
         assert!(last.map_or(0, |at| at + 1) + gap <= wanted.len(), "too long a gap after the last event");
     }
 
-    /// Checks the place of the first event offered to a watcher in the order of the events that it
-    /// wants.
+    /// Checks where the first event offered to a watcher is in the order of the events that the
+    /// watcher wants.
     pub(crate) fn check_registration(&self, first: usize, made: Made) {
         let wanted = self.wanted(made.wanted);
         let Some((publisher, before)) = made.by else {
@@ -133,7 +133,8 @@ impl Checked<'_> {
         }
     }
 
-    /// Checks that the first event, or the gap before it, is where the watcher's first offer was.
+    /// Checks that the first event, or the gap before the first event, is where the watcher's first
+    /// offer was.
     pub(crate) fn check_begins_at(&self, first: usize, log: &[Item], made: Made) {
         let leading: u64 = lagged_in(
             &log.iter().copied().take_while(|item| matches!(item, Item::Lagged(_))).collect::<Vec<_>>(),
@@ -158,8 +159,8 @@ impl Checked<'_> {
             assert_eq!(stats.queued, 0);
             assert_eq!(stats.delivered, events_in(&log), "handled by {made:?}");
             assert!(stats.panics >= handler.thrown.load(Ordering::SeqCst), "panics must be counted");
-            // A handler that was stopped or abandoned its queue ends, and no further events are
-            // offered to it.
+            // If a handler was stopped or has abandoned its queue, it ends, and no further events
+            // are offered to it.
             if handler.was_stopped || made.ends_itself || !self.report.complete {
                 continue;
             }

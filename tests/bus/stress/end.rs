@@ -1,4 +1,4 @@
-//! Ending a round, and waiting for that.
+//! Waiting for a round's progress, and ending the round.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -29,7 +29,7 @@ pub(crate) fn wait_for_progress(round: &Round, until: u64, rng: &mut Rng) {
     }
 }
 
-/// Checks, while the bus is running, that no event is delivered or lost that was not offered.
+/// Checks that, while the bus is running, only events that were offered are delivered or lost.
 pub(crate) fn check_running(round: &Round) {
     let stats = round.bus.stats();
     for watcher in stats.watchers.iter().chain([&stats.departed]) {
@@ -39,8 +39,8 @@ pub(crate) fn check_running(round: &Round) {
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Ends the bus in one of several ways. Returns `None` for a cancelled shutdown, and for a close,
-/// which has no report.
+/// Ends the bus in one of several ways. Returns `None` for a cancelled shutdown, and also for a
+/// close, because a close has no report.
 fn shut_down(bus: &Broadcaster<Payload>, mut rng: Rng) -> Option<ShutdownReport> {
     match rng.below(7) {
         0 | 1 => Some(bus.shutdown()),
@@ -87,8 +87,9 @@ pub(crate) fn end(round: &Round, rng: &mut Rng) -> ShutdownReport {
     })
 }
 
-/// Checks the report of one shutdown against the last report, whose shutdown has waited for the
-/// end. The report is either the same, or a snapshot from before the end.
+/// Checks the report of one shutdown against the last report, which belongs to a shutdown that has
+/// waited for the bus to end. The checked report is either the same as the last report, or a
+/// snapshot from before the end.
 fn check_report(report: &ShutdownReport, last: &ShutdownReport) {
     if report.complete || report.threads_ended {
         let mut report = report.clone();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use test_support::Rng;
 
-/// The identity of an event. Every panic of this test also carries one.
+/// The identity of an event. Every panic of this test also carries an `Ident`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ident {
     pub(crate) publisher: u32,

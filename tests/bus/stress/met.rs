@@ -1,5 +1,5 @@
-//! Counts how often the rounds reached the cases that they are meant to reach. A random test that
-//! reaches none of these cases tests nothing.
+//! Counts how often the rounds reached the cases that they are meant to reach. If a random test
+//! reaches none of these cases, it does not test anything.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,12 +1,12 @@
 //! Many small rounds that mix all operations. Each round has a new seed, and is checked down to the
 //! last event. The checks use the counts that the test's threads kept, and the common order of
-//! events as seen by a watcher that never loses any.
+//! events as seen by a watcher that never loses an event.
 //!
 //! A round has publishers (all ways to publish), readers of every policy that register, leave, stop
 //! and panic, handlers that panic, filters that panic, events whose `Clone` panics, flushes and
-//! snapshots. In the middle of a round the bus is ended, with or without a deadline, by up to five
-//! concurrent calls. In every second round `Clone`, `Drop`, filters and handlers sometimes take a
-//! while. Some of these are tasks of tokio or smol, and some futures are dropped before they are
+//! snapshots. In the middle of a round, up to five concurrent calls end the bus, with or without a
+//! deadline. In every second round, `Clone`, `Drop`, filters and handlers sometimes take a while.
+//! Some participants are tasks of tokio or smol, and some futures are dropped before they are
 //! ready. With the `select` feature, some readers wait in a `Select`.
 //!
 //! `EVENTCAST_STRESS_ROUNDS` sets the number of rounds, `EVENTCAST_STRESS_SEED` the first seed, and

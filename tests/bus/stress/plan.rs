@@ -1,4 +1,5 @@
-//! A watcher of a round, and what the round knows about it, and about a publisher, at the end.
+//! The watchers of a round, and what the round knows about a watcher and about a publisher at the
+//! end.
 
 use std::panic::panic_any;
 use std::sync::atomic::AtomicU64;
@@ -13,7 +14,8 @@ use super::running::Running;
 
 pub(crate) const FOREVER: Duration = Duration::MAX;
 
-/// The numbers of the events that a watcher is offered: all of them, or all except each n-th.
+/// The numbers of the events that a watcher is offered. These are all events, or all events except
+/// every n-th.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted(pub(crate) Option<u32>);
 
@@ -29,8 +31,9 @@ pub(crate) struct Made {
     pub(crate) policy: OverflowPolicy,
     pub(crate) queue_capacity: u64,
     pub(crate) wanted: Wanted,
-    /// The publisher that registered the watcher, and the number of its events accepted before
-    /// that. `None` if the watcher was registered before the first publish.
+    /// The publisher that registered the watcher, and the number of that publisher's events
+    /// accepted before the registration. `None` if the watcher was registered before the first
+    /// publish.
     pub(crate) by: Option<(u32, usize)>,
     /// Whether the watcher may end before the bus because its filter panics once, its policy evicts
     /// it, or a thread stops it.

@@ -19,7 +19,7 @@ pub(crate) struct Round {
     pub(crate) origin: Origin,
     /// The number of publishes that have returned.
     pub(crate) progress: AtomicU64,
-    /// Whether a watcher is not read before the end. If so, a long flush would wait forever.
+    /// Whether a watcher is not read before the end. In that case, a long flush would wait forever.
     pub(crate) is_stuck: bool,
     pub(crate) poison: bool,
     pub(crate) positions: Vec<Arc<AtomicU64>>,

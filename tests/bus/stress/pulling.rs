@@ -1,5 +1,6 @@
-//! Rounds in which the only reader of a lossless bus pulls: while it is busy, it repeatedly takes
-//! events out of the incoming queue, and it returns the fan-out to the dispatcher when it sleeps.
+//! Rounds in which the only reader of a lossless bus pulls events. While the reader is busy, it
+//! repeatedly takes events out of the incoming queue. When the reader sleeps, it returns the
+//! fan-out to the dispatcher.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +17,10 @@ use super::watchdog::watched;
 /// The name of the reader's thread.
 const READER: &str = "pulls";
 /// The number of times that the reader's thread has called a waker. Each call means that the thread
-/// has freed capacity, so it has pulled.
+/// has freed capacity, so the thread has pulled events.
 static PULLED: AtomicU64 = AtomicU64::new(0);
 
-/// The number of the publisher, and of the event within that publisher.
+/// The publisher's number, and the event's number within that publisher.
 type Event = (usize, u64);
 
 struct Publishing(Thread);

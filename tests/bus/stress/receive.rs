@@ -20,8 +20,8 @@ fn item(delivery: Delivery<&Payload>) -> Item {
     }
 }
 
-/// Logs the event whose `Clone` panicked in a receive, because it counts as delivered. Returns
-/// whether the watcher has more to receive.
+/// Logs the event whose `Clone` panicked in a receive, because that event counts as delivered.
+/// Returns whether the watcher has more to receive.
 fn received(result: thread::Result<bool>, log: &mut Vec<Item>) -> bool {
     match result {
         Ok(more) => more,

@@ -78,8 +78,8 @@ fn spawn_publisher(round: &Arc<Round>, number: u32, hammers: bool, rng: &mut Rng
     Running::thread(move || if hammers { hammer(&round, number) } else { publisher(&round, number, own) })
 }
 
-/// Publishes, and ends the bus. Either the publishers finish, which requires that none of them
-/// waits forever, or the bus ends while they are still publishing.
+/// Publishes, and ends the bus. Either the publishers finish, which requires that no publisher
+/// waits forever, or the bus ends while the publishers are still publishing.
 fn publish_until_the_end(
     round: &Arc<Round>,
     handlers: &mut [Handled],

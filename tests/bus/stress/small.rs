@@ -12,8 +12,9 @@ use super::plan::Published;
 use super::publish::note_one;
 use super::watchdog::run_rounds;
 
-/// Runs three operations at about the same time on a bus that is nearly idle: one or two publishes,
-/// the drop of a watcher, and the close. A busy round rarely reaches all possible orders of these.
+/// Runs three operations at about the same time on a bus that is nearly idle: publishing once or
+/// twice, dropping a watcher, and closing the bus. A busy round rarely reaches all possible orders
+/// of these operations.
 fn run_small_round(seed: u64, is_inline: bool) {
     let mut rng = Rng(seed);
     let origin = Origin::new(rng.once_in(2));

@@ -12,7 +12,7 @@ use super::met::{self, Met};
 use super::plan::Published;
 use super::publish::{Round, flush_timeout, note_batch, note_flush, note_one, watch_in_between};
 
-/// Publishes as a task. It acts like a publisher on a thread, and cancels some of its waits.
+/// Publishes as a task. The task acts like a publisher on a thread, and cancels some of its waits.
 pub(crate) async fn publisher(round: Arc<Round>, number: u32, mut rng: Rng) -> Published {
     let publisher = round.bus.publisher();
     let mut told = Published::default();
@@ -62,8 +62,8 @@ pub(crate) async fn publisher(round: Arc<Round>, number: u32, mut rng: Rng) -> P
     told
 }
 
-/// Publishes, but may drop the publish before it is ready. A dropped publish has not published its
-/// event.
+/// Publishes, but may drop the publish future before it is ready. A dropped future has not
+/// published its event.
 async fn give_up(publisher: &Publisher<Payload>, told: &mut Published, event: Payload, polls: u64) {
     let ident = event.ident;
     match cancelled(publisher.publish_async(event), polls).await {

@@ -61,7 +61,8 @@ pub(crate) enum At {
 
 type Call = Box<dyn FnOnce() + Send>;
 
-/// An event that makes a call in one place. Its copies share the call, which is made once.
+/// An event that makes a call in one place. The event's copies share the call, which is made only
+/// once.
 pub(crate) struct Caller {
     pub(crate) number: u64,
     at: At,

@@ -126,8 +126,8 @@ pub(crate) fn assert_settled(stats: &BusStats, accepted: u64) {
     assert_balanced(stats);
 }
 
-/// Returns the names reported by the first flush that reports any. Until the dispatcher has reached
-/// a flush or waits for a watcher, there are no names to report.
+/// Returns the names reported by the first flush that reports any names. Until the dispatcher has
+/// reached a flush or waits for a watcher, there are no names to report.
 pub(crate) fn named_by_a_flush(bus: &Broadcaster<u64>) -> Vec<String> {
     let mut named = Vec::new();
     until(|| match bus.flush(Duration::from_millis(1)).unwrap_err() {
@@ -346,7 +346,7 @@ pub(crate) fn publish_and_wait(
 }
 
 /// Registers a `Wait` watcher with a queue of one event, whose filter accepts even numbers. Returns
-/// the watcher and a counter of the calls of the filter.
+/// the watcher and a counter of the filter's calls.
 pub(crate) fn even(bus: &Broadcaster<u64>) -> (Watcher<u64>, Arc<AtomicU64>) {
     let asked = Arc::new(AtomicU64::new(0));
     let count = asked.clone();

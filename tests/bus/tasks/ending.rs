@@ -17,8 +17,8 @@ use crate::support::{LONG, assert_balanced, bus, hold, timed};
 use super::{Executor, collect, until};
 
 on_every_executor! {
-    /// A flush waits for handlers. At its deadline it names those that are late, and otherwise it
-    /// succeeds.
+    /// A flush waits for handlers. If the flush reaches its deadline, it names the handlers that
+    /// are late. Otherwise the flush succeeds.
     async fn flush_waits_for_handlers_up_to_its_deadline(executor) {
         let (clock, bus) = timed(BusOptions::default());
                 let (go, waits) = mpsc::channel::<()>();
@@ -73,7 +73,8 @@ on_every_executor! {
         assert_eq!(stuck.recv_async().await, Err(RecvError));
     }
 
-    /// All shutdowns, by tasks and by threads, wait for the same end and get the same report.
+    /// All shutdowns, called by tasks and by threads, wait for the same end and return the same
+    /// report.
     async fn shutdowns_agree(executor) {
         let bus = bus::<u64>(64, 64);
         let seen = Arc::new(AtomicU64::new(0));
@@ -102,8 +103,8 @@ on_every_executor! {
         assert_eq!(thread.join().unwrap(), bus.shutdown_async(LONG).await);
     }
 
-    /// A runner that is awaited handles all events, survives its own panics, lets other tasks run,
-    /// and ends with the bus.
+    /// If a runner is awaited, it handles all events, survives its own panics, lets other tasks
+    /// run, and ends with the bus.
     async fn a_runner_is_a_task(executor) {
         let bus = bus::<u64>(1 << 12, 1 << 12);
         let seen = Arc::new(AtomicU64::new(0));
@@ -119,8 +120,8 @@ on_every_executor! {
         let handle = runner.handle();
         bus.publisher().publish_batch(0..4000).unwrap();
         let running = executor.spawn(runner);
-        // This is meaningful only on a single-threaded executor: the runner has not finished when
-        // it lets this task run.
+        // This check is meaningful only on a single-threaded executor: the runner has not finished
+        // when it lets this task run.
         if matches!(executor, Executor::TokioCurrentThread) {
             let seen = seen.clone();
             let other = executor.spawn(async move {
@@ -137,7 +138,7 @@ on_every_executor! {
         assert!(handle.join(Duration::ZERO));
     }
 
-    /// A runner that is stopped handles its queued events. If a runner is dropped before it has
+    /// If a runner is stopped, it handles its queued events. If a runner is dropped before it has
     /// finished, its queued events count as lost.
     async fn runners_end(executor) {
         let bus = bus::<u64>(16, 16);

@@ -11,7 +11,7 @@ use futures::{Stream, StreamExt};
 
 use crate::support::{Ear, LONG, bus, bus_with, on_both, waits};
 
-/// A receive that is dropped has not taken any event, and does not keep its task alive.
+/// A receive future that is dropped has not taken any event, and does not keep its task alive.
 #[test]
 fn a_receive_that_is_dropped_has_taken_nothing() {
     on_both(|options| {
@@ -68,7 +68,7 @@ fn waiting_as_a_thread_and_as_a_task_can_alternate() {
     });
 }
 
-/// A shutdown continues after its future is dropped, and abandons nothing.
+/// A shutdown continues after its future is dropped, and does not abandon any events.
 #[test]
 fn a_shutdown_that_is_dropped_still_closes() {
     let bus = bus::<u64>(4, 1);

@@ -131,8 +131,8 @@ fn an_earlier_deadline_does_not_wait_for_a_later_one() {
     assert!(bus.shutdown().complete);
 }
 
-/// The deadlines of tasks share one thread. It wakes each task once, and not before the task's
-/// deadline. It discards the deadline of a dropped future.
+/// The deadlines of tasks share one thread. This thread wakes each task once, and not before the
+/// task's deadline. The thread discards the deadline of a dropped future.
 #[test]
 fn deadlines_are_kept_one_by_one() {
     let (bus, go) = busy();

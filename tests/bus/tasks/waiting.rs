@@ -10,7 +10,8 @@ use crate::support::{LONG, assert_balanced, bus, bus_with, hold, waits};
 use super::{Executor, both_options, collect};
 
 on_every_executor! {
-    /// A stream yields every event in order. After that, each poll returns the end.
+    /// A stream yields every event in order. After the last event, each poll returns the end of the
+    /// stream.
     async fn a_stream_yields_everything_and_ends(executor) {
         for options in both_options() {
             let bus = bus_with::<u64>(options);
@@ -34,8 +35,8 @@ on_every_executor! {
         }
     }
 
-    /// A loss is an item at its position in the stream. It wakes a waiting task, even if no event
-    /// follows.
+    /// A loss is an item at its position in the stream. The loss wakes a waiting task, even if no
+    /// event follows.
     async fn a_gap_is_an_item(executor) {
         for options in both_options() {
             let bus = bus_with::<u64>(options.queue_capacity(2));

@@ -62,7 +62,7 @@ static TABLE: RawWakerVTable = RawWakerVTable::new(
     |at| drop(unsafe { owner(at) }),
 );
 
-/// A receive that becomes ready between its two checks of the queue does not keep its task alive.
+/// If a receive becomes ready between its two checks of the queue, it does not keep its task alive.
 #[test]
 fn a_receive_that_is_ready_keeps_no_task() {
     let bus = bus::<u64>(16, 16);
@@ -83,8 +83,8 @@ fn a_receive_that_is_ready_keeps_no_task() {
     assert_eq!(Arc::strong_count(&task), 1, "the watcher keeps the waker");
 }
 
-/// The timer's thread is also a thread of the bus. A waker that calls back into the bus there does
-/// not wait for itself, and so does not delay the deadlines of other tasks.
+/// The timer's thread is also a thread of the bus. If a waker calls back into the bus on that
+/// thread, the waker does not wait for itself, and so does not delay the deadlines of other tasks.
 #[test]
 fn a_waker_that_calls_back_delays_no_deadline() {
     watched(|| {
@@ -99,8 +99,8 @@ fn a_waker_that_calls_back_delays_no_deadline() {
         let ear = Ear::new();
         let mut first = Box::pin(bus.flush_async(Duration::from_secs(1)));
         let mut second = Box::pin(bus.flush_async(Duration::from_secs(2)));
-        // When an event published after a flush is received, the dispatcher has answered that
-        // flush. After that only the clock wakes a task.
+        // Once an event published after a flush is received, the dispatcher has responded to that
+        // flush. After that, only the clock wakes a task.
         for (number, flush) in [(1, &mut first), (2, &mut second)] {
             assert!(ear.poll(flush.as_mut()).is_pending());
             bus.publisher().publish(number).unwrap();
@@ -181,7 +181,8 @@ fn a_stop_wakes_a_task_while_a_filter_holds_the_dispatcher() {
     turnstile.let_one_pass();
 }
 
-/// One event causes one wake-up, of the waiting task. A task that has stopped waiting is not woken.
+/// One event causes one wake-up, and only the waiting task is woken. A task that has stopped
+/// waiting is not woken.
 #[test]
 fn a_task_is_woken_once_and_only_while_it_waits() {
     on_both(|options| {
@@ -213,8 +214,8 @@ fn a_task_is_woken_once_and_only_while_it_waits() {
     });
 }
 
-/// A waker that panics does not affect the dispatcher, other watchers, or a task that waits behind
-/// it in the queue.
+/// A waker that panics does not affect the dispatcher, other watchers, or a task that is later in
+/// the queue.
 #[test]
 fn a_waker_that_panics_stops_nothing() {
     #[derive(Default)]

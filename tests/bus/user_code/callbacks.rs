@@ -64,7 +64,8 @@ fn a_handler_that_calls_back_is_not_left_waiting_for_itself() {
     });
 }
 
-/// When it is dropped, calls back into the bus and reports its name and the results of the calls.
+/// Returns a value that, when it is dropped, calls back into the bus and reports its name and the
+/// results of the calls.
 fn farewell(
     bus: &Broadcaster<u64>,
     says: &Sender<(&'static str, Result<(), FlushError>, bool)>,
@@ -79,8 +80,8 @@ fn farewell(
 }
 
 /// The end of the bus drops filters and hooks on the dispatcher's thread, and a handler on the
-/// handler's own thread. Their destructors call back and do not wait for themselves, and no other
-/// thread waits forever either.
+/// handler's own thread. Their destructors call back without waiting for themselves, and no other
+/// thread waits forever.
 #[test]
 fn destructors_that_call_back_are_not_left_waiting() {
     on_both(|options| {
@@ -106,8 +107,8 @@ fn destructors_that_call_back_are_not_left_waiting() {
     });
 }
 
-/// All calls that end the bus wait for a runner that is dropped without having run to its end. The
-/// destructor of a value that the handler owns must not wait together with them.
+/// All calls that end the bus wait for a runner that is dropped without having run to completion.
+/// If the handler owns a value, the value's destructor must not wait together with these calls.
 #[test]
 fn a_runner_that_is_dropped_and_calls_back_is_not_left_waiting() {
     on_both(|options| {
@@ -124,7 +125,7 @@ fn a_runner_that_is_dropped_and_calls_back_is_not_left_waiting() {
 }
 
 /// A shutdown from a filter, a hook, a `Clone` or a `Drop` inside the bus closes the bus and does
-/// not wait for itself. The bus still ends.
+/// not wait for itself. The bus ends all the same.
 #[test]
 fn a_shutdown_from_inside_the_bus_closes_it_and_continues() {
     on_both(|options| {
@@ -143,7 +144,7 @@ fn a_shutdown_from_inside_the_bus_closes_it_and_continues() {
     });
 }
 
-/// D27, on the dispatcher's own thread: in a filter and in a hook.
+/// Tests D27 on the dispatcher's own thread, in a filter and in a hook.
 #[test]
 fn a_filter_and_a_hook_that_call_back_are_not_left_waiting() {
     let bus = bus::<u64>(1, 1);
@@ -207,7 +208,8 @@ fn a_hook_that_publishes_on_its_own_bus_feeds_itself() {
     assert_eq!((bus.stats().published(), watcher.stats().dropped.incoming), (2 + REPORTS, 1 + REPORTS));
 }
 
-/// The remedy that `WatchBuilder::on_drop` documents: the watcher's own filter refuses the reports.
+/// Tests the remedy documented by `WatchBuilder::on_drop`, in which the watcher's own filter
+/// refuses the reports.
 #[test]
 fn a_hook_whose_reports_the_filter_stops_feeds_nothing() {
     const REPORT: u64 = 1_000;
@@ -252,8 +254,8 @@ fn a_handler_may_wait_for_another_bus() {
 }
 
 /// Handlers of two buses publish on each other's bus until both are shut down, one of them from
-/// within the other's handler. On a thread of its own bus, a full queue refuses immediately, so no
-/// thread waits for itself.
+/// within the other's handler. A full queue refuses events immediately on its own bus's threads, so
+/// no thread waits for itself.
 #[test]
 fn two_buses_that_feed_each_other_can_be_shut_down() {
     watched(|| {
@@ -277,8 +279,8 @@ fn two_buses_that_feed_each_other_can_be_shut_down() {
         while both_moved.load(Ordering::SeqCst) < 10_000 {
             thread::yield_now();
         }
-        // A handler of the second bus shuts down the first. It may wait for the first bus, because
-        // that is another bus.
+        // A handler of the second bus shuts down the first bus. The handler may wait for the first
+        // bus, because the handler belongs to another bus.
         let (other, done) = (buses[0].clone(), Arc::new(AtomicBool::new(false)));
         let said = done.clone();
         buses[1]

@@ -44,7 +44,8 @@ fn a_clone_that_panics_on_the_dispatcher_loses_nothing() {
     });
 }
 
-/// A `Clone` that panics in a receive panics in the caller, who can continue with the next event.
+/// If a `Clone` panics in a receive, the panic reaches the caller, who can continue with the next
+/// event.
 #[test]
 fn a_clone_that_panics_in_recv_is_not_met_again() {
     on_both(|options| {
@@ -64,15 +65,15 @@ fn a_clone_that_panics_in_recv_is_not_met_again() {
     });
 }
 
-/// A `Drop` that panics does so on the thread that drops the batch last. It affects no handler,
-/// reader or publisher.
+/// If an event's `Drop` panics, the panic happens on the thread that drops the batch last. The
+/// panic does not affect any handler, reader or publisher.
 #[test]
 fn a_drop_that_panics_reaches_no_caller() {
     on_both(|options| {
         let (bus, bombs) = (bus_with(options.queue_capacity(100).history(2)), Bombs::default());
         let batch = |first| (first..first + 4).map(|n| bombs.event(n, Panics::InDrop)).collect::<Vec<_>>();
         let publisher = bus.publisher();
-        // Without a watcher.
+        // Publishes without a watcher.
         publisher.publish_batch(batch(0)).unwrap();
         bus.flush(LONG).unwrap();
         let handle = bus.watch_builder().spawn(|_| ()).unwrap();
@@ -129,7 +130,8 @@ fn a_clone_and_a_drop_that_panic_together() {
     });
 }
 
-/// A thread panics with a watcher on its stack whose queued events panic when they are dropped.
+/// A thread panics while it has a watcher on its stack, and the watcher's queued events panic when
+/// they are dropped.
 #[test]
 fn a_watcher_that_is_dropped_by_a_panic_with_events_that_panic() {
     on_both(|options| {
@@ -156,8 +158,8 @@ fn a_watcher_that_is_dropped_by_a_panic_with_events_that_panic() {
     });
 }
 
-/// An event that a refused publish returns may panic when it is dropped. By then the publisher has
-/// left the gate, so neither the shutdown nor another publisher waits for it.
+/// If a publish is refused, the returned event may panic when it is dropped. By then the publisher
+/// has left the gate, so neither the shutdown nor another publisher waits for this publisher.
 #[test]
 fn a_refused_event_whose_drop_panics_leaves_the_gate_open() {
     watched(|| {
@@ -209,8 +211,8 @@ fn block(bus: &Broadcaster<Bomb>, bombs: &Bombs, waiting: u64) -> u64 {
 }
 
 /// A shutdown with a deadline may leave events whose drop panics in the queue of an unread watcher,
-/// in the dispatcher, in the incoming queue, or with a waiting publisher. Each panics once, and
-/// none stops a thread.
+/// in the dispatcher, in the incoming queue, or with a waiting publisher. Each of these events
+/// panics once, and no panic stops a thread.
 #[test]
 fn events_whose_drop_panics_are_abandoned_one_by_one() {
     watched(|| {
@@ -241,8 +243,8 @@ fn events_whose_drop_panics_are_abandoned_one_by_one() {
     });
 }
 
-/// A task that waits for capacity cancels its publish, and the drop of its event panics. The turn
-/// passes to the next publisher.
+/// A task that waits for capacity cancels its publish, and the drop of the task's event panics. The
+/// turn passes to the next publisher.
 #[test]
 fn a_waiting_publish_whose_drop_panics_keeps_no_turn() {
     watched(|| {
@@ -269,8 +271,8 @@ fn a_waiting_publish_whose_drop_panics_keeps_no_turn() {
     });
 }
 
-/// As above, but the cancelled publish already has the turn for the free capacity. The next
-/// publisher is woken.
+/// A cancelled publish already has the turn for the free capacity, and the drop of its event
+/// panics. The next publisher is woken.
 #[test]
 fn a_chosen_publish_whose_drop_panics_passes_its_turn_on() {
     watched(|| {
@@ -310,8 +312,8 @@ impl Clone for Heavy {
     }
 }
 
-/// A `Clone` that allocates a lot affects only the reader that requests a copy. Publishing and
-/// distributing whole batches make no copies, regardless of the number of watchers.
+/// If a `Clone` allocates a lot, it affects only the reader that requests a copy. Publishing and
+/// distributing whole batches do not make copies, regardless of the number of watchers.
 #[test]
 fn a_heavy_clone_costs_only_the_reader_that_asks_for_a_copy() {
     on_both(|options| {

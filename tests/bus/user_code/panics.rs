@@ -15,7 +15,7 @@ use crate::support::{
     keeping, on_both, waits, watched,
 };
 
-/// A handler that panics continues with the next event, frees its capacity, and does not affect
+/// If a handler panics, it continues with the next event, frees its capacity, and does not affect
 /// other watchers.
 #[test]
 fn a_handler_that_panics_continues_with_the_next_event() {
@@ -38,7 +38,7 @@ fn a_handler_that_panics_continues_with_the_next_event() {
     });
 }
 
-/// A filter that panics ends its own watcher. The current publish succeeds, and so do later ones.
+/// If a filter panics, its own watcher ends. The current publish and later publishes succeed.
 #[test]
 fn a_filter_that_panics_ends_its_own_watcher() {
     on_both(|options| {
@@ -95,8 +95,8 @@ fn a_payload_that_panics_stops_nothing() {
     });
 }
 
-/// The destructor of a filter is also user code. It may panic where its watcher is removed, or at
-/// the end of the bus.
+/// A filter's destructor is also user code. It may panic where the filter's watcher is removed, or
+/// at the end of the bus.
 #[test]
 fn a_filter_whose_destructor_panics_stops_nothing() {
     on_both(|options| {
@@ -235,7 +235,7 @@ fn an_abort_ends_the_process_at_the_panic() {
     assert!(!text.contains("handled 3") && !text.contains("the process has ended"), "{text}");
 }
 
-/// The filter of a full `Wait` watcher, which is called before the event is accepted.
+/// The filter of a full `Wait` watcher is called before the event is accepted, and panics.
 #[test]
 fn a_filter_of_a_full_watcher_that_panics_ends_its_own_watcher() {
     watched(|| {
@@ -247,7 +247,7 @@ fn a_filter_of_a_full_watcher_that_panics_ends_its_own_watcher() {
         let mut broken = waits(&bus, 1).filter(filter).watch().unwrap();
         let mut other = bus.watch().unwrap();
         bus.publisher().publish(1).unwrap();
-        // The watcher is full. It ends with this event, so no publish waits for it.
+        // The watcher is full. The watcher ends with this event, so no publish waits for it.
         bus.publisher().publish(2).unwrap();
         bus.publisher().try_publish(3).unwrap();
         assert_eq!(available(&mut other), [1, 2, 3].map(Event));

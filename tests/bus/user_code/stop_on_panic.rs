@@ -7,8 +7,8 @@ use futures::executor::block_on;
 
 use crate::support::{LONG, assert_balanced, bus, bus_with, on_both, turnstile, until};
 
-/// The handler's queued events are lost, the handler no longer delays the dispatcher, and other
-/// watchers are not affected.
+/// When the handler stops, its queued events are lost, the handler no longer delays the dispatcher,
+/// and other watchers are not affected.
 #[test]
 fn a_handler_that_is_to_stop_takes_its_queue_with_it() {
     for policy in [DropIncoming, DropOldest, Wait] {
@@ -48,8 +48,9 @@ fn a_handler_that_is_to_stop_takes_its_queue_with_it() {
     }
 }
 
-/// A dispatcher that waits for capacity in a stopped handler's queue continues, and the events that
-/// it held for the handler count as lost because the handler stopped.
+/// If the dispatcher is waiting for capacity in a handler's queue when the handler stops, the
+/// dispatcher continues. The events that the dispatcher held for the handler count as lost because
+/// the handler stopped.
 #[test]
 fn a_dispatcher_that_waits_for_a_handler_that_stops_continues() {
     let bus = bus(100, 1);
@@ -77,8 +78,8 @@ fn a_dispatcher_that_waits_for_a_handler_that_stops_continues() {
     assert_eq!(other.events().take(3).collect::<Vec<_>>(), [2, 3, 4]);
 }
 
-/// A panic at a gap also stops a runner, and the runner returns to its caller, whether it runs on a
-/// thread or is awaited.
+/// A panic at a gap also stops a runner, and the runner returns to its caller, whether the runner
+/// runs on a thread or is awaited.
 #[test]
 fn a_runner_that_is_to_stop_returns() {
     on_both(|options| {

@@ -48,7 +48,7 @@ fn its_counters_are_zero_and_it_can_be_stopped() {
     stop.stop();
     watcher.stop();
     assert!(watcher.recv_ref().is_err());
-    // The reason is the same as for a watcher that is stopped after its bus was closed.
+    // The end reason is the same as for a watcher that is stopped after its bus was closed.
     assert_eq!(watcher.end_reason(), Some(EndReason::Stopped));
     drop(watcher);
     stop.stop();

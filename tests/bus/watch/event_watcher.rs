@@ -112,7 +112,7 @@ fn a_receive_that_has_only_losses_is_empty() {
     }
 }
 
-/// The losses of the watcher's own queue are skipped too, regardless of the policy.
+/// Losses in the watcher's own queue are skipped too, regardless of the policy.
 #[test]
 fn losses_by_a_policy_stay_counted() {
     for (policy, expected) in [(OverflowPolicy::DropIncoming, [1, 2]), (OverflowPolicy::DropOldest, [3, 4])] {
@@ -144,7 +144,7 @@ fn a_loss_does_not_extend_the_wait() {
             clock.advance(Duration::from_secs(4));
             let (received, mut events) = waiting.join().unwrap();
             assert_eq!(received, Err(RecvTimeoutError::Timeout));
-            // An available event is received, even after a loss and with a timeout of zero.
+            // An available event can be received, even after a loss and with a timeout of zero.
             bus.publisher().publish_gap(1).unwrap();
             bus.publisher().publish(7).unwrap();
             bus.flush(LONG).unwrap();

@@ -113,8 +113,8 @@ fn len_counts_what_the_reader_holds() {
     assert!(bus.shutdown().complete);
 }
 
-/// A loop that reads while the watcher is not empty must not block waiting for an event that it has
-/// already received.
+/// If a loop reads while the watcher is not empty, it must not block waiting for an event that it
+/// has already received.
 #[test]
 fn a_borrowed_event_is_no_longer_in_len() {
     on_both(|options| {

@@ -34,7 +34,7 @@ fn a_runner_handles_everything_on_its_own_thread() {
     });
 }
 
-/// A runner that is awaited on the publishing thread takes turns with the publisher, even with a
+/// If a runner is awaited on the publishing thread, it takes turns with the publisher, even with a
 /// queue of one event.
 #[test]
 fn a_runner_is_awaited_beside_its_publisher() {
@@ -55,7 +55,8 @@ fn a_runner_is_awaited_beside_its_publisher() {
     });
 }
 
-/// A runner that is run after the close handles the queued events, and receives a loss as an item.
+/// If a runner is run after the close, it handles the queued events, and receives a loss as an
+/// item.
 #[test]
 fn a_runner_can_be_run_after_the_close() {
     on_both(|options| {

@@ -58,7 +58,7 @@ fn everything_that_can_be_received_is_ready() {
     });
 }
 
-/// A loss that is not followed by an event makes the watcher ready.
+/// If a loss is not followed by an event, the loss makes the watcher ready.
 #[test]
 fn a_gap_alone_is_ready() {
     on_both(|options| {

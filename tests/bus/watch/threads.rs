@@ -1,6 +1,6 @@
 //! Handlers for which no thread can be started. This test is not among the tests of user code,
-//! because those also run under a sanitizer, which cannot allocate memory either under the limit
-//! set here.
+//! because those tests also run under a sanitizer, and the sanitizer cannot allocate memory either
+//! under the limit set here.
 
 use eventcast::Delivery::Event;
 use eventcast::error::WatchError;

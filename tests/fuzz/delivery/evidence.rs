@@ -1,5 +1,5 @@
-//! The evidence about a recording, and the model, which is a correlator that decides about the same
-//! events.
+//! The evidence about a recording, and the model. The model is a correlator that makes decisions
+//! about the same events.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::SystemTime;
@@ -87,7 +87,7 @@ pub struct Evidence<'e> {
     pub outages: &'e [Outage],
     pub ops: &'e [Op],
     pub stored: &'e [Event],
-    /// The `moment`s at which the recording had received the answers to all finished operations.
+    /// The `moment`s at which the recording had received the responses to all finished operations.
     pub rests: &'e [u64],
     /// The number of threads that made decisions and requested groups, and the number of such
     /// requests.

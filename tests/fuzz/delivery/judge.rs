@@ -1,4 +1,5 @@
-//! Compares the state that a store must have after these events with its actual state.
+//! Compares the state that a store must have after the recorded events with the store's actual
+//! state.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -26,8 +27,8 @@ impl Evidence<'_> {
         if self.is_over { shares::check(self, &decisions) } else { Ok(()) }
     }
 
-    /// Every delivered event has one outcome, and lost events were reported to the hook. A later
-    /// write may have carried the count of a lost event.
+    /// Checks that every delivered event has one outcome, and that lost events were reported to the
+    /// hook. A later write may have carried the count of a lost event.
     fn check_outcomes(&self) -> Result<(), TestCaseError> {
         let stats = self.stats;
         let stored = stats.created + stats.updated + stats.skipped;
@@ -53,12 +54,13 @@ impl Evidence<'_> {
         Ok(())
     }
 
-    /// Every event counted as stored reached the store, in one of the writes that succeeded.
+    /// Checks that every event counted as stored reached the store in one of the writes that
+    /// succeeded.
     fn check_writes(&self) -> Result<(), TestCaseError> {
         let count = |outcome: Outcome| self.ops.iter().filter(|op| op.outcome == outcome).count() as u64;
         prop_assert_eq!(count(Outcome::Running), 0);
-        // An event that is already there counts as stored by the earlier attempt if that attempt
-        // stored its newest state.
+        // If an event is already in the store, it counts as stored by the earlier attempt, provided
+        // that the earlier attempt stored the event's newest state.
         let (done, exists) = (count(Outcome::Done), count(Outcome::Exists));
         let written = done..=done + exists;
         prop_assert!(written.contains(&self.stats.written()), "{:?} written: {:?}", written, self.stats);
@@ -69,8 +71,8 @@ impl Evidence<'_> {
         Ok(())
     }
 
-    /// The store has the newest state of each event whose loss was not reported to the hook, and no
-    /// state without a decision to write it.
+    /// Checks that the store has the newest state of each event whose loss was not reported to the
+    /// hook, and has no state without a decision to write that state.
     fn check_store(&self, decisions: &Decisions) -> Result<(), TestCaseError> {
         prop_assert_eq!(self.stats.skipped, decisions.skipped);
         prop_assert_eq!(self.stats.aggregated, decisions.aggregated);
@@ -95,8 +97,9 @@ impl Evidence<'_> {
         if self.options.order == WriteOrder::Bus { self.check_order(decisions) } else { Ok(()) }
     }
 
-    /// Every event is counted in some stored event with the same key, unless its loss was reported
-    /// to the hook. A key may have several stored events, because the correlator evicts entries.
+    /// Checks that every event is counted in some stored event with the same key, unless the
+    /// event's loss was reported to the hook. A key may have several stored events, because the
+    /// correlator evicts entries.
     fn check_counts(&self) -> Result<(), TestCaseError> {
         if !self.options.counts_each() {
             return Ok(());
@@ -125,8 +128,8 @@ impl Evidence<'_> {
         Ok(())
     }
 
-    /// Returns the most recently written stored event with this subject. There is more than one if
-    /// the event had to take a different name.
+    /// Returns the most recently written stored event with this subject. There is more than one
+    /// such event if the event had to take a different name.
     fn stored_as(&self, subject: &Subject) -> Option<&Event> {
         let last = self.ops.iter().rev().find(|op| op.subject == *subject && op.is_stored())?;
         let is_last = |event: &&Event| {
@@ -135,8 +138,8 @@ impl Evidence<'_> {
         self.stored.iter().find(is_last)
     }
 
-    /// Operations reach the sink in the order of the decisions, except for those that were lost
-    /// before their turn.
+    /// Checks that operations reach the sink in the order of the decisions, except for operations
+    /// that were lost before their turn.
     fn check_order(&self, decisions: &Decisions) -> Result<(), TestCaseError> {
         // The index of the first decision that has not reached the sink.
         let mut next = 0;

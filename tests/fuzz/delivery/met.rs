@@ -1,5 +1,5 @@
-//! Records the cases that the programs have covered. A test that never triggers a fault proves
-//! nothing about it.
+//! Records the cases that the programs have covered. If a test never triggers a fault, it proves
+//! nothing about that fault.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
@@ -10,8 +10,8 @@ use super::evidence::Evidence;
 use super::ops::Op;
 
 /// Every case that a run's programs must cover at least once. The list does not include an event
-/// whose new name is taken as well. That case requires two such answers in a row, which occurs only
-/// about twice per run, depending on timing. `record::delivery::attempts` tests it.
+/// whose new name is taken as well. That case requires two such responses in a row, which occurs
+/// only about twice per run, depending on timing. `record::delivery::attempts` tests that case.
 const ALL: [&str; 49] = [
     "Ok",
     "Lost",

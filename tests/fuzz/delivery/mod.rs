@@ -1,6 +1,6 @@
 //! Tests recordings against a simple model of the state that a store must have at the end. Random
 //! programs repeatedly record a few events into a sink that fails in every possible way while the
-//! clock advances, and they may end at any time. The sink takes operations one by one, in batches,
+//! clock advances. A program may end at any time. The sink takes operations one by one, in batches,
 //! or as calls that it answers later, in any order and on any thread. Namespaces may hang, be slow,
 //! or not be served.
 //!

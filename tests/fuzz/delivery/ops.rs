@@ -38,9 +38,9 @@ pub type Id = (Option<Name>, Subject);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Running,
-    /// The event was stored, and the recording received this answer.
+    /// The event was stored, and the recording received this outcome.
     Done,
-    /// The event was stored, but the recording received a different answer.
+    /// The event was stored, but the recording received a different response.
     Lost,
     /// The event was not stored, because the same event is already in the store.
     Exists,
@@ -49,7 +49,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the outcome of the same operation if the recording does not receive the answer.
+    /// Returns the outcome that the same operation has if the recording does not receive the
+    /// response.
     pub fn unanswered(self) -> Self {
         match self {
             Self::Done => Self::Lost,
@@ -66,11 +67,11 @@ pub struct Op {
     pub subject: Subject,
     pub event: Event,
     pub answer: Answer,
-    /// The trouble that its namespace was in when the operation began.
+    /// The trouble that the operation's namespace was in when the operation began.
     pub trouble: Option<Trouble>,
     pub outcome: Outcome,
-    /// The `moment`s at which the operation began and ended. It ends just before the recording can
-    /// see the answer.
+    /// The `moment`s at which the operation began and ended. The operation ends just before the
+    /// recording can see the response.
     pub began: u64,
     pub ended: Option<u64>,
 }

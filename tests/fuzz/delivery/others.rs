@@ -95,10 +95,10 @@ impl Run<'_> {
     }
 
     /// Returns a function that reports whether other groups are unable to make progress. Operations
-    /// in namespaces in trouble may occupy all places if they began while only one group was known.
-    /// While the store is unavailable there is only one operation at a time, which may be a hanging
-    /// one. A recording waits for that operation for only a second, but a fake clock does not
-    /// measure that second.
+    /// in namespaces in trouble may occupy all places if these operations began while only one
+    /// group was known. While the store is unavailable, there is only one operation at a time, and
+    /// that operation may be hanging. A recording waits for that operation for only a second, but a
+    /// fake clock does not measure that second.
     fn stuck(&self) -> impl FnMut() -> bool + '_ {
         let mut since = None;
         move || {
@@ -119,9 +119,9 @@ impl Run<'_> {
         self.script.hanging() >= self.options.places() / 2 && groups.all(is_degraded)
     }
 
-    /// Returns whether waiting events fill the queue, so that no further event can be decided. They
-    /// may all be in one namespace, if there was no other namespace before or if its share is
-    /// large.
+    /// Returns whether waiting events fill the queue, so that no further event can be decided. All
+    /// waiting events may be in one namespace, if there was no other namespace before or if that
+    /// namespace's share is large.
     fn has_no_room(&self) -> bool {
         self.waiting() >= self.options.queue_capacity as u64
     }

@@ -9,7 +9,7 @@ use eventcast::sink::{SinkMode, WriteOrder};
 use eventcast::{CorrelatorOptions, Event, OverflowPolicy, RetryPolicy};
 use proptest::prelude::*;
 
-/// An interval longer than any program runs.
+/// An interval that is longer than the run of any program.
 const EVER: Duration = Duration::from_secs(1 << 30);
 
 /// How the sink assigns groups.
@@ -34,8 +34,8 @@ pub struct Options {
     /// The number of namespaces that the objects are in.
     namespaces: u8,
     pub group_queue_capacity: Option<usize>,
-    /// Whether one of the sink's threads answers the calls, instead of the thread that submits
-    /// them.
+    /// Whether one of the sink's threads answers the calls, instead of the thread that submits the
+    /// calls.
     pub answers_elsewhere: bool,
     pub queue_capacity: usize,
     pub policy: OverflowPolicy,
@@ -46,7 +46,8 @@ pub struct Options {
     jitter: Jitter,
     /// The number of entries in the correlator's caches. `None` means as many as needed.
     pub cache: Option<usize>,
-    /// The number of messages from which on similar events are folded. `None` means never.
+    /// The number of messages at which similar events begin to be folded. `None` means that similar
+    /// events are never folded.
     fold: Option<usize>,
     /// The spam filter's budget. `None` means no filter.
     burst: Option<u32>,
@@ -54,7 +55,7 @@ pub struct Options {
     /// Whether decisions depend on the time. If so, the queue has capacity for all events, because
     /// the clock must not advance while an event is waiting for its decision.
     pub is_timed: bool,
-    /// Whether the answer that a name is taken includes the stored event.
+    /// Whether the sink includes the stored event in the response that a name is taken.
     pub says_which: bool,
 }
 
@@ -132,7 +133,7 @@ impl Options {
     }
 }
 
-/// The sink's answer to an operation.
+/// The sink's response to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answer {
     Ok,
@@ -144,18 +145,19 @@ pub enum Answer {
     Unavailable,
     /// The store does not serve the event's group.
     GroupUnavailable,
-    /// The sink stores the event, but the answer does not arrive in time.
+    /// The sink stores the event, but the response does not arrive in time.
     TimeOut,
     /// The store does not allow the operation.
     Forbid,
-    /// The store deletes the event with this name first.
+    /// The store first deletes the event with this name.
     Forget,
     /// Another writer takes the name first.
     Taken,
     Panic,
     /// The sink panics after this operation, with the whole batch.
     PanicBatch,
-    /// The sink stores the event and does not answer. In a batch, it also stops there.
+    /// The sink stores the event and does not respond. In a batch, the sink also stops at this
+    /// operation.
     Short,
     /// The sink returns only after a [`Step::Release`].
     Hang,
@@ -164,13 +166,13 @@ pub enum Answer {
 /// The kind of trouble that a namespace is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// Its operations are not answered until the trouble is over.
+    /// The namespace's operations are not answered until the trouble is over.
     Hangs,
-    /// Its operations are answered after the clock has advanced.
+    /// The namespace's operations are answered after the clock has advanced.
     Slow,
-    /// Its operations fail, because the store does not serve it.
+    /// The namespace's operations fail, because the store does not serve the namespace.
     Closed,
-    /// Its operations fail, because the store does not allow them.
+    /// The namespace's operations fail, because the store does not allow them.
     Forbidden,
 }
 
@@ -196,7 +198,7 @@ pub enum Step {
         is_warning: bool,
         times: u8,
     },
-    /// Sets the sink's next answers. All later operations succeed.
+    /// Sets the sink's next responses. All later operations succeed.
     Answers(Vec<Answer>),
     /// Makes the store unavailable, or available again.
     Away(bool),
@@ -204,11 +206,11 @@ pub enum Step {
     Release,
     /// From now on, the sink keeps the calls that it receives, or answers them.
     Keep(bool),
-    /// The sink answers one of the calls it has kept.
+    /// The sink answers one of the calls that it has kept.
     AnswerOne(usize),
-    /// The sink answers all calls it has kept, beginning with this one.
+    /// The sink answers all calls that it has kept, beginning with this call.
     AnswerAll(usize),
-    /// The sink drops one of the calls it has kept.
+    /// The sink drops one of the calls that it has kept.
     DropOne(usize),
     /// A namespace gets into or out of trouble.
     Trouble(u8, Option<Trouble>),
@@ -306,7 +308,7 @@ fn options() -> impl Strategy<Value = Options> {
             (queue_capacity, incoming_capacity) = (10_000, 10_000);
         }
         // Two groups created at the same time may have the same name. Only the stored event
-        // distinguishes them.
+        // distinguishes the two groups.
         let says_which = says_which || fold.is_some();
         Options {
             order,

@@ -34,7 +34,7 @@ pub fn patience() -> Duration {
     if FAILED.load(Ordering::Relaxed) { IMPATIENCE } else { PATIENCE }
 }
 
-/// Waits until `done` returns true, for at most `limit`. Returns whether it did.
+/// Waits until `done` returns true, for at most `limit`. Returns whether `done` has returned true.
 pub fn wait(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     loop {
@@ -59,7 +59,7 @@ pub struct Run<'p> {
     decided: Arc<Mutex<Vec<Decided>>>,
     told: Arc<Mutex<Vec<Told>>>,
     outages: Arc<Mutex<Vec<Outage>>>,
-    /// The `moment`s at which the recording had received the answers to all finished operations.
+    /// The `moment`s at which the recording had received the responses to all finished operations.
     rests: Vec<u64>,
     accepted: u64,
     /// Whether the end has begun.
@@ -119,7 +119,7 @@ impl<'p> Run<'p> {
         let decided: Arc<Mutex<Vec<Decided>>> = Arc::default();
         let (noted, moving, noting) = (decided.clone(), clock.clone(), script.clone());
         let forgets = !options.is_determined();
-        // The correlator requests this key once per event, just before it decides.
+        // The correlator requests this key once per event, just before it makes a decision.
         let correlator = options.correlator().aggregate_key(move |event| {
             noting.note_thread(false);
             let mut noted = noted.lock().unwrap();
@@ -223,10 +223,10 @@ impl<'p> Run<'p> {
             .note(if is_elsewhere { "a late answer on another thread" } else { "a late answer" }, answers);
     }
 
-    /// Records the current `moment` if the recording has received the answers to all finished
+    /// Records the current `moment` if the recording has received the responses to all finished
     /// operations.
     fn note_rest(&mut self) {
-        // Answers to operations that end later may be unknown.
+        // The responses to operations that end later may be unknown.
         let moment = self.script.moments.next();
         // An event that is already in the store may or may not count as stored.
         let Some(told) = self.script.told_as_stored() else { return };
@@ -316,7 +316,7 @@ impl<'p> Run<'p> {
                 through >= before || is_stopped.load(Ordering::SeqCst)
             };
             match result {
-                // An event that is dropped to free capacity is counted shortly afterwards.
+                // If an event is dropped to free capacity, it is counted shortly afterwards.
                 Ok(()) if wait(patience(), is_through) => {}
                 Ok(()) => {
                     script.complain(format!("flushed before {before} were through: {:?}", recording.stats()));
@@ -367,7 +367,7 @@ impl<'p> Run<'p> {
         });
         let stats = self.recording.stats();
         prop_assert!(is_balanced, "{:?}", stats);
-        // A recording does not wait for all answers when it ends.
+        // A recording does not wait for all responses when it ends.
         prop_assert!(wait(patience(), || self.script.is_idle()), "an operation never ended");
         let evidence = Evidence {
             options: self.options,
@@ -388,8 +388,8 @@ impl<'p> Run<'p> {
         evidence.judge()
     }
 
-    /// Starts to end the program, on another thread if that may block, performs the late steps, and
-    /// waits for the end.
+    /// Starts ending the program (on another thread if ending it may block), performs the late
+    /// steps, and waits for the end.
     fn end(&mut self, program: &Program) -> Result<(), TestCaseError> {
         let Some(events) = self.events.clone() else { return Ok(()) };
         let deadline = Duration::from_secs(5);

@@ -1,5 +1,5 @@
-//! What the documentation promises about groups: which of their events may be lost, and which of
-//! their operations may be under way.
+//! The documentation's promises about groups: which of a group's events may be lost, and which of
+//! its operations may be under way.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,8 +13,8 @@ use super::evidence::{Decisions, Evidence, Told, Write};
 use super::ops::{Op, Subject};
 use super::program::{Answer, Groups, Options};
 
-/// Every loss at the sink names its group, and no other loss does. A group is full only if the
-/// options allow a full group.
+/// Checks that every loss at the sink names its group, and that no other loss names a group. A
+/// group is full only if the options allow a full group.
 pub fn check_told(evidence: &Evidence<'_>) -> Result<(), TestCaseError> {
     let options = evidence.options;
     let names: HashSet<&str> = evidence.decided.iter().map(|decided| options.group(&decided.event)).collect();
@@ -41,8 +41,8 @@ pub fn check_told(evidence: &Evidence<'_>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Only an answer from the sink rejects an event. An unanswered operation is tried again, except
-/// that if a batch gets too few answers, the rest of it is rejected.
+/// Checks that only a response from the sink rejects an event. An unanswered operation is tried
+/// again, except that if a batch gets too few responses, the rest of the batch is rejected.
 fn check_rejected(evidence: &Evidence<'_>) -> Result<(), TestCaseError> {
     let options = evidence.options;
     let rejects = |op: &Op, is_of_group: bool| match op.answer {
@@ -70,7 +70,7 @@ pub fn check(evidence: &Evidence<'_>, decisions: &Decisions) -> Result<(), TestC
     groups.check_outages()
 }
 
-/// Returns whether the answer means that the store is unavailable or the group is not served.
+/// Returns whether the response means that the store is unavailable or the group is not served.
 fn is_unserved(op: &Op) -> bool {
     use Answer::{Forbid, GroupUnavailable, Short, TimeOut, Unavailable};
     matches!(op.answer, Forbid | GroupUnavailable | Short | TimeOut | Unavailable)
@@ -122,7 +122,7 @@ impl<'e> History<'e> {
         self.options.group(&op.event)
     }
 
-    /// Returns the first `moment` at which this group and another one were known.
+    /// Returns the first `moment` at which this group and another group were known.
     fn has_others_since(&self, group: &str) -> u64 {
         let others = self.since.iter().filter(|(name, _)| **name != group);
         let first = others.map(|(_, since)| *since).min().unwrap_or(u64::MAX);
@@ -130,8 +130,9 @@ impl<'e> History<'e> {
     }
 
     /// Returns whether the group, or the store, may be in trouble at `moment`. The hook runs a
-    /// little later than the recording knows. A group that was closed together with the store is
-    /// not reported separately, and stays closed until it is answered.
+    /// little after the recording detects the trouble. If a group was closed together with the
+    /// store, the group is not reported separately, and it stays closed until one of its operations
+    /// is answered.
     fn is_in_trouble(&self, group: &str, moment: u64) -> bool {
         let outages = &self.evidence.outages;
         let names = |name: Option<&str>| {
@@ -145,8 +146,9 @@ impl<'e> History<'e> {
         names(None) || names(Some(group)) || last.is_some_and(is_unserved)
     }
 
-    /// The store counts as unavailable if the sink reports it, if two groups are not served, or if
-    /// the only group is not served. An outage begins before it ends.
+    /// Checks the outages. The store counts as unavailable if the sink reports that it is
+    /// unavailable, if two groups are not served, or if the only group is not served. An outage
+    /// begins before it ends.
     fn check_outages(&self) -> Result<(), TestCaseError> {
         let mut away: HashSet<Option<&str>> = HashSet::new();
         let mut last = 0;
@@ -168,8 +170,8 @@ impl<'e> History<'e> {
         Ok(())
     }
 
-    /// Returns the time since when, according to the hook, the group had been in trouble at
-    /// `moment`.
+    /// Returns the time at which, according to the hook, the trouble that the group was in at
+    /// `moment` began.
     fn trouble_since(&self, group: &str, moment: u64) -> Option<u64> {
         let of_group = || self.evidence.outages.iter().filter(|outage| outage.is_of(Some(group)));
         let last = of_group().rfind(|outage| outage.moment < moment)?;
@@ -183,7 +185,7 @@ impl<'e> History<'e> {
     }
 
     /// Returns the highest count of this event that the recording may have finished with by
-    /// `moment`, because its answer or its loss was known. With `is_sure`, returns the count that
+    /// `moment`, because the response or the loss was known. With `is_sure`, returns the count that
     /// the recording must have finished with.
     fn settled(&self, subject: &Subject, moment: u64, is_sure: bool) -> i32 {
         let ops = self.ops.get(subject).map(Vec::as_slice).unwrap_or_default();
@@ -219,7 +221,7 @@ impl<'e> History<'e> {
         let count = |(subject, writes): (&&Subject, &Vec<&Write>)| {
             let settled = self.settled(subject, moment, true);
             let open = writes.iter().filter(|write| self.is_open(write, moment, settled));
-            // At most the state under way and the newest state.
+            // At most the state under way and the newest state are open.
             open.count().min(2)
         };
         of_subject.map(count).sum()
@@ -250,8 +252,8 @@ impl<'e> History<'e> {
         of_group.any(|op| op.ended.is_some_and(|ended| ended > *last_rest && ended < moment))
     }
 
-    /// A group loses an event for being full only if it uses its whole share, or if it is in
-    /// trouble and all groups in trouble use theirs.
+    /// Checks that a group loses an event for being full only if the group uses its whole share, or
+    /// if the group is in trouble and all groups in trouble use theirs.
     fn check_losses(&self) -> Result<(), TestCaseError> {
         let share = self.options.share();
         for told in self.evidence.told.iter().filter(|told| told.reason == LossReason::GroupFull) {
@@ -262,7 +264,7 @@ impl<'e> History<'e> {
             let moment = decided + 1;
             let is_alone = self.has_others_since(&told.group) > moment;
             prop_assert!(!is_alone, "{:?} is the only group", told);
-            // The lost event counts as one of those that the group would have.
+            // The lost event counts as one of the events that the group would have.
             let waiting = self.most_waiting(|group| group == told.group, moment);
             // The recording may not yet have seen that the last operation ended.
             let unseen = usize::from(self.has_ended_since_a_rest(&told.group, moment));
@@ -277,8 +279,8 @@ impl<'e> History<'e> {
         Ok(())
     }
 
-    /// A group that uses its whole share gets no more, except for the unused part of half of the
-    /// queue.
+    /// Checks that a group that uses its whole share gets no more capacity, except for the unused
+    /// part of half of the queue.
     fn check_waiting(&self) -> Result<(), TestCaseError> {
         if self.options.policy == OverflowPolicy::Wait {
             return Ok(());
@@ -319,7 +321,7 @@ impl<'e> History<'e> {
         })
     }
 
-    /// A group does not take places that belong to other groups.
+    /// Checks that a group does not take places that belong to other groups.
     fn check_places(&self) -> Result<(), TestCaseError> {
         let places = self.options.places();
         if self.options.mode == SinkMode::Batches || places < 2 {

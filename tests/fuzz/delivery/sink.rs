@@ -1,5 +1,5 @@
-//! A program's sink. It answers as scripted by the program, keeps the stored events, and logs each
-//! operation.
+//! A program's sink. The sink answers as scripted by the program, keeps the stored events, and logs
+//! each operation.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -44,7 +44,7 @@ pub struct Script {
     pub moments: Moments,
     /// The calls of a sink that does not block.
     open: Mutex<Vec<Open>>,
-    /// The channel for calls to be answered on another thread.
+    /// The channel for calls that are to be answered on another thread.
     elsewhere: Mutex<Option<Sender<Open>>>,
     /// The threads that requested groups, and the number of requests.
     asked: Mutex<(HashSet<ThreadId>, u64)>,
@@ -73,7 +73,7 @@ impl Script {
             let weak = Arc::downgrade(&script);
             thread::spawn(move || {
                 for open in rx {
-                    // Once the script has been dropped, nothing reads the answer.
+                    // Once the script has been dropped, no code reads the response.
                     let script: Option<Arc<Self>> = weak.upgrade();
                     if let Some(script) = script {
                         script.finish(open);
@@ -113,7 +113,7 @@ impl Script {
         self.change(|state| state.ticks += 1);
     }
 
-    /// Sets whether calls are kept from now on or answered.
+    /// Sets whether calls are kept or answered from now on.
     pub fn keep(&self, keeps: bool) {
         self.change(|state| state.keeps = keeps);
     }
@@ -225,7 +225,7 @@ impl Script {
         }
     }
 
-    /// Performs the operation of a call that has only one.
+    /// Performs the operation of a call that has only one operation.
     fn operate_alone(&self, event: &Event, creates: bool) -> Result<Event, SinkError> {
         if self.options.mode != SinkMode::OneByOne {
             self.complain("an operation that was not submitted".to_owned());
@@ -247,8 +247,8 @@ impl Script {
         self.lock().last_op(op.event()).map_or(Answer::Ok, |op| op.answer)
     }
 
-    /// Records that the recording will not see the answers to these operations, each of which was
-    /// the last one on its event.
+    /// Records that the recording will not see the responses to these operations. Each of them was
+    /// the last operation on its event.
     fn forget_answers<'o>(&self, ops: impl Iterator<Item = &'o SinkOp>) {
         let mut state = self.lock();
         for op in ops {
@@ -281,7 +281,7 @@ impl Script {
         batch.answer(answers);
     }
 
-    /// Takes a batch's calls like a remote store would, and returns before all of them are
+    /// Takes a batch's calls like a remote store would, and returns before all of the calls are
     /// answered.
     fn submit_calls(&self, batch: SinkBatch) {
         let mut state = self.lock();
@@ -294,7 +294,7 @@ impl Script {
             let panics = matches!(begun.answer, Answer::Panic | Answer::PanicBatch);
             let is_held = self.lock().holds(begun.hold, &call.event().involved_object.namespace);
             if panics && !is_held {
-                // Unwinding drops this call and the remaining ones.
+                // Unwinding drops this call and the remaining calls.
                 let all: Vec<SinkCall> = std::iter::once(call).chain(calls).collect();
                 drop(self.end(&all[0], begun, begun.answer));
                 let mut state = self.lock();
@@ -387,7 +387,8 @@ impl Script {
     }
 
     /// Returns the number of events that the recording knows to be stored. Returns `None` if the
-    /// recording may or may not count one of them, because that event was already in the store.
+    /// recording may or may not count one of these events, because the event was already in the
+    /// store.
     pub fn told_as_stored(&self) -> Option<u64> {
         let state = self.lock();
         let is_unsure = state.ops.iter().any(|op| op.outcome == Outcome::Exists);

@@ -94,7 +94,8 @@ impl State {
         ((!self.options.is_determined()).then(|| name_of(event)), Subject::of(event))
     }
 
-    /// Records that the sink has received operations. They are under way until [`State::leave`].
+    /// Records that the sink has received operations. These operations are under way until
+    /// [`State::leave`].
     pub fn enter<'e>(&mut self, events: impl ExactSizeIterator<Item = &'e Event>) {
         let count = events.len();
         for event in events {
@@ -190,7 +191,7 @@ impl State {
             return (Outcome::Failed, Err(error));
         }
         let subject = Subject::of(event);
-        // Two groups created at the same time may have the same name. The answer applies only to
+        // Two groups created at the same time may have the same name. The response applies only to
         // the event of this operation, not to the event of the other group.
         let is_others = self.store.get(&name).is_some_and(|stored| Subject::of(stored) != subject);
         match answer {

@@ -10,11 +10,11 @@ pub type Event = u64;
 pub enum How {
     Try,
     Wait,
-    /// With a timeout of zero.
+    /// Publishes with a timeout of zero.
     Timeout,
     Batch,
     TryBatch,
-    /// Polled once. If the publish would have to wait, it is then dropped.
+    /// Polls the publish once. If the publish would have to wait, it is then dropped.
     Async,
 }
 
@@ -67,7 +67,7 @@ impl Spec {
         speaks || !matches!(self.filter, Filter::None)
     }
 
-    /// Returns what the watcher publishes when its filter or hook is called with this event.
+    /// Returns what the watcher's filter or hook publishes when it is called with this event.
     pub fn says(&self, place: Place, event: Event) -> Option<Says> {
         let speaker = self.speaker.filter(|speaker| speaker.place == place)?;
         (event % speaker.every == 0).then_some(speaker.says)
@@ -78,7 +78,7 @@ impl Spec {
 #[derive(Clone, Copy, Debug)]
 pub struct Speaker {
     pub place: Place,
-    /// The part publishes at events divisible by this number.
+    /// The speaker publishes at events divisible by this number.
     pub every: Event,
     pub says: Says,
 }
@@ -190,8 +190,8 @@ pub struct Totals {
     pub rejected_closed: u64,
     /// The counters of all watchers that ever existed.
     pub watchers: Figures,
-    /// The number of listed watchers, or `None` while the dispatcher waits, because it cannot reap
-    /// watchers at that time.
+    /// The number of listed watchers, or `None` while the dispatcher waits, because the dispatcher
+    /// cannot reap watchers at that time.
     pub listed: Option<usize>,
 }
 

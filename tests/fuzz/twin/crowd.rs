@@ -1,6 +1,6 @@
 //! Random multi-threaded programs on the real bus. The result is not deterministic, but not every
 //! result is allowed. For each watcher, the twin decides whether there is a history that would make
-//! the watcher see exactly this result.
+//! the watcher see exactly the observed result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc;
@@ -238,8 +238,8 @@ impl Seen {
         let wanted: Vec<_> = self.spec.prefix.iter().copied().map(Item::Event).collect();
         prop_assert_eq!(prefix, &wanted[..]);
 
-        // The reader's part of the order extends to the end. It starts at the beginning or, for a
-        // late reader, at the position given by the counts.
+        // The reader's part of the order extends to the end. The part starts at the beginning or,
+        // for a late reader, at the position given by the counts.
         let part = if self.is_late {
             let length = (counts.offered + counts.filtered) as usize;
             prop_assert!(length <= order.len(), "{:?} of {}", stats, order.len());
@@ -298,7 +298,8 @@ impl Seen {
                 _ => delivered.contains(event),
             };
             if mailbox.is_full() && is_due {
-                // If there is a gap before the event that frees capacity, it is received first.
+                // If there is a gap before the event that frees capacity, the gap is received
+                // first.
                 while let Ok(item) = mailbox.receive() {
                     shown.push(item);
                     if matches!(item, Item::Event(_)) {

@@ -154,7 +154,7 @@ impl Mailbox {
         self.note_high_water();
     }
 
-    /// Moves as many waiting events into the queue as fit. Returns whether any were moved.
+    /// Moves as many waiting events into the queue as fit. Returns whether any events were moved.
     fn fill(&mut self) -> bool {
         let mut moved = false;
         while self.queued() < self.capacity() {

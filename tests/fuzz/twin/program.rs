@@ -49,7 +49,7 @@ pub trait Model {
     fn check(&self, number: usize, real: &RealReader) -> Result<(), TestCaseError>;
 }
 
-/// The events to publish on the real bus, and the model's answer.
+/// The events to publish on the real bus, and the model's result.
 pub struct Publish {
     pub events: Vec<Event>,
     pub how: How,
@@ -101,7 +101,8 @@ fn policy() -> impl Strategy<Value = OverflowPolicy> {
     ]
 }
 
-/// Nearly all watchers have a time limit, so that the others rarely keep the bus full.
+/// Nearly all watchers have a time limit, so that the watchers without a limit rarely keep the bus
+/// full.
 fn limits() -> impl Strategy<Value = OverflowPolicy> {
     prop_oneof![
         6 => (1..5_u64).prop_map(|time| OverflowPolicy::WaitFor(Duration::from_secs(time))),
@@ -191,7 +192,8 @@ struct Both<M> {
     next_event: Event,
 }
 
-/// Runs the program on both. An error names the difference and the step after which it occurred.
+/// Runs the program on the model and on the real bus. An error names the difference and the step
+/// after which the difference occurred.
 pub fn run<M: Model>(program: &Program) -> Result<(), TestCaseError> {
     let (incoming_capacity, max_batch) = (program.incoming_capacity, program.max_batch);
     let real = Real::new(incoming_capacity, max_batch, M::IS_INLINE);

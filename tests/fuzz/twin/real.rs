@@ -59,8 +59,8 @@ impl Real {
                     notes.speak(Place::Hook, *event);
                 }
             });
-        // The bus's code path without a filter differs from the one with a filter that keeps all
-        // events.
+        // The bus's code path without a filter differs from the code path with a filter that keeps
+        // all events.
         let builder = if spec.has_filter() {
             let (noted, filter) = (notes.clone(), spec.filter);
             builder.filter(move |event| {
@@ -227,13 +227,13 @@ impl RealReader {
     }
 
     /// Receives like `receive`, but the reader borrows the event until its next call. Blocks until
-    /// there is an event, so the program calls it only if there is one.
+    /// there is an event, so the program calls this method only if there is an event.
     pub fn receive_ref(&mut self) -> Received {
         self.watcher.recv_ref().map(Item::from).map_err(|_| Nothing::Ever)
     }
 
     /// Receives everything that is available. Returns the number of events lost before the received
-    /// ones, and the received events.
+    /// events, and the received events.
     pub fn receive_batch(&mut self) -> Result<(u64, Vec<Event>), Nothing> {
         let batch = self.watcher.try_recv_batch()?;
         Ok((batch.lagged, batch.to_vec()))
@@ -254,7 +254,7 @@ impl RealReader {
         self.notes.lock().unwrap().asked.clone()
     }
 
-    /// Returns the answers to the publish calls made by the watcher's filter and hook.
+    /// Returns the results of the publish calls made by the watcher's filter and hook.
     pub fn heard(&self) -> Vec<Result<(), Refused>> {
         self.notes.lock().unwrap().heard.clone()
     }

@@ -204,7 +204,8 @@ fn a_value_that_panics_in_its_drop_leaks_no_other() {
         }
         tx.disconnect();
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(rx)));
-        // Difference: crossbeam propagates the panic and leaks the values after it.
+        // Difference: crossbeam propagates the panic and leaks the values after the panicking
+        // value.
         assert!(dropped.is_ok());
         assert_eq!(alive.load(Ordering::SeqCst), 0);
     });

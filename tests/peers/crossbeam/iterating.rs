@@ -13,7 +13,7 @@ fn a_loop_over_a_receiver_ends_with_the_last_sender() {
         let (tx, mut rx) = bounded(kind, 1);
         let receiver = thread::spawn(move || {
             assert!((&mut rx).into_iter().eq([3, 1, 2]));
-            // The loop leaves the receiver at its end.
+            // After the loop, the receiver is at its end.
             assert!(rx.recv().is_err());
             assert_eq!(rx.into_iter().next(), None);
         });
@@ -58,8 +58,8 @@ fn a_loop_that_does_not_wait_takes_what_has_arrived() {
                 sum += responses.try_iter().sum::<usize>();
                 request.send(()).unwrap();
             }
-            // Difference: sends continue after the receiver has ended, so the test ends the
-            // requests.
+            // Difference: sends continue to succeed after the receiver has ended, so the test ends
+            // the requests.
             drop(responses);
         });
         while requests.recv().is_ok() {

@@ -11,12 +11,13 @@
 //!
 //! - A capacity of zero: `zero.rs`, and the programs and select cases of `golang.rs` that rely on a
 //!   rendezvous. Cases that only count on an end (`mpsc.rs`) run here with a capacity of one.
-//! - No capacity at all: `list.rs`. The cases that it shares with `array.rs` are here.
-//! - Channels that a clock fills, or nothing: `after.rs`, `tick.rs`, `never.rs`.
+//! - Unlimited capacity: `list.rs`. The cases that `list.rs` shares with `array.rs` are here.
+//! - Channels that a clock fills, and channels that are never filled: `after.rs`, `tick.rs`,
+//!   `never.rs`.
 //! - A receiver that is cloned, so that two share the values (`test_multi_consumer`), and a
 //!   comparison of handles (`same_channel.rs`).
 //! - The selection of an operation: `select.rs`, `select_macro.rs`, `recv_in_send`, and the select
-//!   cases of `mpsc.rs`. A watcher can be waited for (`Select::ready`), a publish cannot.
+//!   cases of `mpsc.rs`. A watcher can be waited for (`Select::ready`), but a publish cannot.
 
 mod ends;
 mod iterating;
@@ -97,7 +98,8 @@ impl<T: Clone + Send + Sync + 'static> Sender<T> {
 }
 
 impl Sender<usize> {
-    /// Sends numbers from zero until the next one would have to wait, and returns their count.
+    /// Sends numbers from zero until the next send would have to wait, and returns how many numbers
+    /// were sent.
     fn fill(&self, capacity: usize) -> usize {
         let accepted = capacity + self.beyond();
         for value in 0..accepted {

@@ -33,7 +33,7 @@ fn the_receiver_with_a_value_is_ready() {
             let receivers = channels.each_ref().map(|(_, rx)| rx);
             assert_eq!(ready(&receivers, LONG), Some(place));
             assert_eq!(channels[place].1.recv(), Ok(place));
-            // A receiver that has been read to its end is no longer ready.
+            // If a receiver has been read to its end, it is no longer ready.
             channels[place].0.settle();
             let receivers = channels.each_ref().map(|(_, rx)| rx);
             assert_eq!(ready(&receivers, Duration::ZERO), None);

@@ -44,7 +44,7 @@ fn each_of_several_receivers_gets_every_value_of_every_sender() {
     on_both_kinds(|kind| {
         const COUNT: usize = 50;
         let (tx, rx) = bounded(kind, 3);
-        // Difference: a channel's receivers share the values. Here each receiver gets all of them.
+        // Difference: a channel's receivers share the values. Here each receiver gets all values.
         let mut receivers = vec![rx];
         receivers.extend((1..THREADS).map(|_| tx.bus.watch().unwrap().into_events()));
         let receivers: Vec<_> = receivers
@@ -172,7 +172,7 @@ fn a_thread_that_has_sent_finds_a_value() {
     });
 }
 
-/// A channel that carries the receiver of the next one.
+/// A value that carries the receiver of the next channel.
 #[derive(Clone)]
 struct Next(Arc<Mutex<Option<EventWatcher<Next>>>>);
 
@@ -243,7 +243,8 @@ fn a_thread_that_exits_may_still_send_and_wait() {
         let before = SEEN.load(Ordering::SeqCst);
         let (tx, mut rx) = bounded(kind, 1);
         let receiver = thread::spawn(move || {
-            // This thread-local is initialised first, so it is dropped after the library's own.
+            // This thread-local is initialised first, so it is dropped after the library's own
+            // thread-locals.
             AT_EXIT.set(Some(UseAtExit(kind)));
             assert_eq!(rx.recv(), Ok(()));
         });

@@ -64,7 +64,7 @@ fn a_queue_takes_its_capacity_and_returns_the_next_value_until_a_receive() {
     });
 }
 
-/// `len_empty_full`, and `len` with one thread. The case with two is
+/// `len_empty_full`, and `len` with one thread. The case with two threads is
 /// `threads::one_thread_receives_what_another_sends_in_order`.
 ///
 /// Difference: only the receiver has a length. A sender finds out that a queue is full when it

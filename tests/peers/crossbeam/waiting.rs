@@ -120,7 +120,7 @@ fn a_receive_and_the_drop_of_a_full_receiver_wake_the_senders() {
             move || tx.send(accepted).unwrap()
         });
         assert_eq!(rx.recv(), Ok(0));
-        // One of the senders continues now, and the other one after the drop.
+        // One of the senders continues now, and the other sender continues after the drop.
         until(|| first.is_finished() || second.is_finished());
         drop(rx);
         join([first, second]);

@@ -108,8 +108,8 @@ fn the_longest_queues_are_no_error_of_a_recording() {
     assert!(events.record_to(MemorySink::new()).is_ok());
 }
 
-/// A recorder does not wait even for a recording with the `Wait` policy. It returns `Full`, no
-/// watcher or recording receives the event, and the event is counted and reported once.
+/// A recorder does not wait even for a recording with the `Wait` policy. The recorder returns
+/// `Full`, no watcher or recording receives the event, and the event is counted and reported once.
 #[test]
 fn a_recording_that_is_waited_for_refuses_for_all() {
     let clock = clock();
@@ -135,7 +135,8 @@ fn a_recording_that_is_waited_for_refuses_for_all() {
     assert_eq!((sink.store.len(), recording.stats().created), (3, 3));
 }
 
-/// An event that a filter records is delivered after the event that the filter was called for.
+/// If a filter records an event, that event is delivered after the event that the filter was called
+/// for.
 #[test]
 fn a_filter_may_record() {
     let events = EventBroadcaster::new_inline();
@@ -161,9 +162,9 @@ fn a_filter_may_record() {
     assert_eq!(counts, [("Started".to_owned(), 3), ("Seen".to_owned(), 3)]);
 }
 
-/// A hook that records an event for each loss causes further losses. The chain ends within the call
-/// that started it, after as many events as `incoming_capacity` allows. Events refused after that
-/// are counted.
+/// If a hook records an event for each loss, it causes further losses. The chain of losses ends
+/// within the call that started it, after as many events as `incoming_capacity` allows. Events
+/// refused after that are counted.
 #[test]
 fn a_hook_that_records_what_is_lost_ends() {
     let recorder: Arc<OnceLock<Recorder>> = Arc::default();
@@ -180,12 +181,14 @@ fn a_hook_that_records_what_is_lost_ends() {
     assert!(note(&events.recorder("tester"), "first").is_accepted());
     assert_eq!(calls.load(Ordering::SeqCst), 0);
     assert!(note(&events.recorder("tester"), "second").is_accepted());
-    // One call for the second event, and one for each event that the hook recorded.
+    // The hook was called once for the second event, and once for each event that the hook
+    // recorded.
     assert_eq!(calls.load(Ordering::SeqCst), 6);
     assert_eq!((watcher.stats().dropped.incoming, events.stats().recorder.full), (6, 1));
 }
 
-/// `scrub` runs before the lock is acquired, so a filter running in another call does not delay it.
+/// `scrub` runs before the lock is acquired, so a filter running in another call does not delay
+/// `scrub`.
 #[test]
 fn scrubbing_waits_for_no_filter() {
     let (scrubbed_tx, scrubbed) = channel();

@@ -94,7 +94,7 @@ fn an_event_at_which_a_handler_panics_is_reported_with_the_handlers_name() {
         move |delivery: Delivery<&Event>| check(delivery.event().unwrap())
     };
     let spawned = events.watch_builder().name("spawned").spawn(panics("Spawned")).unwrap();
-    // It makes no difference that the runner has its own hook for losses from its queue.
+    // The result is the same although the runner has its own hook for losses from its queue.
     let own =
         events.watch_builder().name("own").on_drop(|_, _| ()).stop_on_panic(true).runner(panics("Runner"));
     let own = own.unwrap();
@@ -143,7 +143,7 @@ fn a_panic_at_a_gap_is_counted_and_not_reported() {
 }
 
 /// Events that a handler abandons at a deadline are reported exactly once, whether no further
-/// caller requests a report or many do.
+/// caller requests a report or many callers do.
 #[test]
 fn abandoned_events_of_a_handler_are_reported_once() {
     const THREADS: usize = 4;
@@ -182,8 +182,9 @@ fn abandoned_events_of_a_handler_are_reported_once() {
     }
 }
 
-/// Each event that a watcher loses is reported once, to the watcher's hook if it has one and
-/// otherwise to the broadcaster's hook. A shutdown does not report it again.
+/// Each event that a watcher loses is reported once. It is reported to the watcher's hook if the
+/// watcher has one, and otherwise to the broadcaster's hook. A shutdown does not report the event
+/// again.
 #[test]
 fn abandoned_events_of_a_watcher_are_reported_once_and_to_one_hook() {
     for has_hook in [false, true] {

@@ -16,7 +16,7 @@ use eventcast::Event;
 
 type Shared<T> = Arc<Mutex<Vec<T>>>;
 
-/// Returns a list and a handler that appends each event's message to it.
+/// Returns a list, and a handler that appends each event's message to the list.
 fn collect() -> (Shared<String>, impl FnMut(&Event) + Send) {
     let seen = Shared::default();
     let into = seen.clone();

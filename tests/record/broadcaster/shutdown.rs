@@ -66,7 +66,7 @@ fn shutdown_can_be_called_by_any_thread_at_any_time() {
     let text = serde_json::to_string(&reports[0]).unwrap();
     assert_eq!(serde_json::from_str::<EventBroadcasterReport>(&text).unwrap(), reports[0]);
 
-    // Afterwards nothing can be started, and every call returns immediately.
+    // After the shutdown, nothing can be started, and every call returns immediately.
     assert!(matches!(events.record_to(store.clone()), Err(WatchError::Closed)));
     assert!(matches!(events.log_to(|_| ()), Err(WatchError::Closed)));
     assert!(matches!(events.spawn(|_| ()), Err(WatchError::Closed)));
@@ -157,7 +157,7 @@ fn a_flush_names_the_recording_that_is_late() {
     assert_eq!(sink.store.len(), 2);
 }
 
-/// Both the blocking and the async flush wait until the sink has written the events.
+/// A flush, whether blocking or async, waits until the sink has written the events.
 #[test]
 fn a_flush_waits_for_the_sink() {
     for bus in modes() {

@@ -58,7 +58,7 @@ fn a_panic_in_any_hook_stops_nothing() {
     // read.
     assert_eq!(filtered.events().count(), 3);
     assert!(dropped.try_recv().is_ok());
-    // One loss each for the scrub function, the sink, the handler and the log.
+    // There is one loss each for the scrub function, the sink, the handler and the log.
     assert_eq!(losses.try_iter().count(), 4);
     assert_eq!(events.stats().recorder.hook_panics, 4);
 }

@@ -125,7 +125,7 @@ fn a_group_is_of_one_reporter_and_all_parts_of_an_object() {
     assert_eq!(fold(|event, uid| event.involved_object.uid = uid.to_owned().into()), 0);
 }
 
-/// client-go compares the time since the last event with the interval, and a negative time never
+/// client-go compares the interval with the time since the last event, and a negative time never
 /// exceeds the interval.
 #[test]
 fn a_clock_that_goes_back_ends_no_group() {

@@ -22,7 +22,8 @@ fn with_message(number: u64) -> Event {
     event("r", &number.to_string())
 }
 
-/// Adds an entry for each of these events, and checks that the cache had none for them before.
+/// Adds an entry for each of these events, and checks that the cache had no entries for these
+/// events before.
 #[track_caller]
 fn add(rig: &Rig, events: impl Iterator<Item = Event>) {
     for event in events {

@@ -1,4 +1,4 @@
-//! Decisions, counts, and the store's answers.
+//! Decisions, counts, and the store's responses.
 
 use std::collections::BTreeSet;
 use std::sync::Barrier;
@@ -78,7 +78,7 @@ fn an_answer_of_the_store_is_the_base_of_the_next_update() {
     assert_eq!(next.first_timestamp, Some(Timestamp::UNIX_EPOCH));
     assert_eq!(next.count, 2);
 
-    // A late answer to an earlier decision does not lower the count.
+    // A late response to an earlier decision does not lower the count.
     let (_, later) = decision(rig.correlator.correlate(&event("r", "m")));
     assert_eq!(later, key);
     rig.correlator.confirm(key, &next);
@@ -135,8 +135,9 @@ fn without_stages_only_equal_events_are_counted() {
     assert_eq!((stats.created, stats.updated, stats.aggregated, stats.filtered), (100, 100, 0, 0));
 }
 
-/// A repeat that exceeds the budget is held, together with the count that the store does not have
-/// yet. An event that the store does not have is skipped, no matter how many times it is recorded.
+/// If a repeat exceeds the budget, the repeat is held, together with the count that the store does
+/// not have yet. If the store does not have an event, the event is skipped, no matter how many
+/// times it is recorded.
 #[test]
 fn a_held_repeat_has_the_count_and_the_name_of_the_stored_event() {
     for (with_key, with_groups) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -166,7 +167,7 @@ fn a_held_repeat_has_the_count_and_the_name_of_the_stored_event() {
         clock.advance(Duration::from_secs(10));
         assert_eq!(updated(correlator.correlate_or_hold(&event("r", "m"))).count, 6);
         clock.advance(Duration::from_secs(10));
-        // After its first write, the store has this event as well.
+        // After the event's first write, the store has this event as well.
         assert_eq!(updated(correlator.correlate_or_hold(&event("r", "new"))).count, 4);
         assert_eq!(held(correlator.correlate_or_hold(&event("r", "new"))).count, 5);
         let stats = correlator.stats();
@@ -174,7 +175,7 @@ fn a_held_repeat_has_the_count_and_the_name_of_the_stored_event() {
     }
 }
 
-/// If the store's answer contains an event, the store has that event.
+/// If the store's response contains an event, the store has that event.
 #[test]
 fn a_confirmed_event_is_held_although_the_correlator_had_evicted_it() {
     let correlator = Rig::new(budget(1).cache_size(1)).correlator;

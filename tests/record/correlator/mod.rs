@@ -1,5 +1,5 @@
-//! The correlator without a recording, tested against the requirements of client-go's own tests and
-//! others.
+//! Tests the correlator without a recording against the requirements of client-go's own tests and
+//! against further requirements.
 
 mod aggregator;
 mod cache;
@@ -38,8 +38,8 @@ fn start() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
 }
 
-/// A correlator with a fake clock. Its answers are confirmed the way a store that changes nothing
-/// would confirm them.
+/// A correlator with a fake clock. The correlator's answers are confirmed in the same way as by a
+/// store that changes nothing.
 struct Rig {
     clock: FakeClock,
     correlator: EventCorrelator,

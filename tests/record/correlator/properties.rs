@@ -65,7 +65,7 @@ fn options() -> impl Strategy<Value = CorrelatorOptions> {
     })
 }
 
-/// Returns the answer to an occurrence, after confirming it.
+/// Returns the correlator's answer to an occurrence, after confirming the answer.
 fn step(rig: &Rig, one: Occurrence) -> (Seen, Option<Event>) {
     rig.step(one.after.into());
     rig.run(&one.event())
@@ -220,9 +220,10 @@ fn evicted_by(correlator: &EventCorrelator, from: u32, objects: u32) -> u64 {
     correlator.stats().evicted - before
 }
 
-/// In every round, each thread uses its own few objects and then adds new ones, fewer than the
-/// cache can hold in addition to those few. However the threads interleave, those few objects stay
-/// cached and old objects are evicted.
+/// In every round, each thread uses its own few objects and then adds new objects. The new objects
+/// of all threads together are fewer than the cache can hold in addition to the threads' own
+/// objects. However the threads interleave, their own objects stay cached and old objects are
+/// evicted.
 #[test]
 fn entries_that_several_threads_use_again_stay() {
     const SIZE: u32 = 1000;

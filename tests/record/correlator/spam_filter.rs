@@ -158,7 +158,7 @@ fn warnings_can_be_exempt_from_the_filter() {
 }
 
 /// Of 40 warnings about one object, the default budget lets 25 pass, and the hook receives the
-/// others.
+/// other warnings.
 #[test]
 fn a_recording_reports_each_event_that_its_filter_skips() {
     let skipped = Arc::new(Mutex::new(Vec::new()));
@@ -207,8 +207,8 @@ fn a_hook_that_panics_changes_no_decision_and_is_counted() {
     assert_eq!((calls.load(Ordering::SeqCst), losses.try_iter().count()), (3, 0));
 }
 
-/// The hook correlates another event that shares the budget. It would deadlock if the library were
-/// holding the budget's lock.
+/// The hook correlates another event that shares the budget. The hook would deadlock if the library
+/// were holding the budget's lock.
 #[test]
 fn a_hook_can_use_its_own_correlator() {
     for with_key in [false, true] {

@@ -1,5 +1,6 @@
-//! Compares the correlator with client-go's answers, event by event. `tests/vectors/README.md`
-//! describes how they were generated and how they are compared.
+//! Compares the correlator's answers with client-go's answers, event by event.
+//! `tests/vectors/README.md` describes how client-go's answers were generated and how the answers
+//! are compared.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,7 +22,7 @@ pub(crate) struct Total {
     pub(crate) skips: usize,
 }
 
-/// Replays the files in a folder whose names are wanted.
+/// Replays the files in a folder that are selected by name.
 pub(crate) fn run_folder(folder: &Path, wanted: impl Fn(&str) -> bool) -> Total {
     let mut total = Total::default();
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();

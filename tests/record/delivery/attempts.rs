@@ -203,8 +203,8 @@ fn an_event_that_has_expired_is_created_again_without_its_version() {
 fn a_repeat_that_fails_is_patched_again_before_it_is_created() {
     let clock = clock();
     let events = clocked(&clock).retry(at_once()).build().unwrap();
-    // The first patch does not find the event. The creation that follows fails without an answer,
-    // so the event may or may not have been stored.
+    // The first patch does not find the event. The create operation that follows fails without a
+    // response, so the event may or may not have been stored.
     let (sink, _calls) = Scripted::new(&clock, |number, _| match number {
         1 => Err(SinkError::new(SinkErrorKind::NotFound, "expired")),
         2 => Err(retry()),

@@ -17,7 +17,7 @@ use super::{with_policy, without_budget};
 
 type Answer = dyn Fn(&MemorySink, SinkBatch) + Send + Sync;
 
-/// A sink that records the size of each batch and delegates the answer to a function.
+/// A sink that records the size of each batch and leaves the response to a function.
 struct Batches {
     store: MemorySink,
     sizes: Arc<Mutex<Vec<usize>>>,
@@ -48,8 +48,8 @@ impl EventSink for Batches {
     }
 }
 
-/// Records one event, at which the sink blocks, and then the given number of further events, which
-/// reach the sink together. Returns the batch sizes, the statistics and the store.
+/// Records one event, at which the sink blocks, and then records the given number of further
+/// events, which reach the sink together. Returns the batch sizes, the statistics and the store.
 fn in_batches(
     further: usize,
     answer: impl Fn(&MemorySink, SinkBatch) + Send + Sync + 'static,
@@ -84,7 +84,7 @@ fn in_batches(
 #[test]
 fn events_that_wait_are_written_in_batches() {
     let (sizes, stats, store) = in_batches(600, EventSink::submit);
-    // The first batch is small, and each quick answer from the sink makes the next batch larger.
+    // The first batch is small, and each fast response from the sink makes the next batch larger.
     assert_eq!(sizes, [1, 16, 32, 64, 128, 256, 104]);
     assert_eq!((stats.created, store.len()), (601, 601));
 }
@@ -174,7 +174,7 @@ fn sizes(slow: usize) -> Vec<usize> {
     const EVENTS: usize = 60;
     let events = EventBroadcaster::new().unwrap();
     let (gate, pass) = gate();
-    // This runs on the recording's thread and waits until all events are in the queue.
+    // The key function runs on the recording's thread and waits until all events are in the queue.
     let options = without_budget().aggregate_key(move |event| {
         pass();
         (event.involved_object.name.clone(), event.message.clone())
@@ -187,7 +187,7 @@ fn sizes(slow: usize) -> Vec<usize> {
             sizes.push(batch.ops().len());
             sizes.len()
         };
-        // This takes longer than a batch should take, in real time.
+        // In real time, this loop takes longer than a batch should take.
         let began = Instant::now();
         while calls <= slow && began.elapsed() < Duration::from_millis(260) {
             thread::yield_now();
@@ -213,7 +213,7 @@ fn sizes(slow: usize) -> Vec<usize> {
 
 #[test]
 fn a_batch_after_two_slow_ones_has_half_as_many_operations() {
-    // A single slow answer does not mean that the sink is slow.
+    // A single slow response does not mean that the sink is slow.
     assert_eq!(sizes(1)[..2], [16, 16]);
     let slow = sizes(2);
     assert_eq!(slow[..3], [16, 16, 8], "{slow:?}");

@@ -67,7 +67,7 @@ fn the_threads_of_two_recordings_have_different_names() {
         });
         let both = Barrier::new(2);
         let (sink, _calls) = Scripted::new(&clock, move |number, _| {
-            // The first call waits for a call from the other worker.
+            // The first call waits for a call from the other worker thread.
             if number < 2 {
                 both.wait();
             }

@@ -25,7 +25,8 @@ fn a_full_queue_loses_the_incoming_event_and_reports_it() {
         record(&events, name, "Started");
         witness.recv_timeout(LONG).unwrap();
     }
-    // The event that the sink is writing counts against the queue until it has been handled.
+    // The event that the sink is writing counts against the queue's capacity until the event has
+    // been handled.
     gate.wait();
     let lost = (LossReason::Dropped(DropReason::Incoming), "slow".to_owned(), 1, "c".to_owned());
     assert_eq!(losses.recv_timeout(LONG).unwrap(), lost);

@@ -40,7 +40,7 @@ fn options_with(held: impl Send + Sync + 'static) -> CorrelatorOptions {
 }
 
 /// One of the recording's threads drops the sink, and every caller waiting for the recording to end
-/// waits for this thread. With several workers, the last one drops the sink.
+/// waits for this thread. If there are several workers, the last worker to exit drops the sink.
 #[test]
 fn a_sink_whose_destructor_calls_back_is_not_left_waiting() {
     // A call that timed out after this long would return a different result.

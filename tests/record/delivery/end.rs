@@ -86,8 +86,8 @@ fn an_end_that_begins_while_an_event_is_taken_in_is_not_slept_through() {
         let clock = clock();
         let events = clocked(&clock).drop_timeout(Duration::ZERO).build().unwrap();
         let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::retry("busy")));
-        // The recording is processing the second event. It has already checked whether the shutdown
-        // has begun, and is not asleep yet.
+        // The recording is processing the second event. The recording has already checked whether
+        // the shutdown has begun, and is not asleep yet.
         let (gate, pass) = gate();
         let seen = AtomicUsize::new(0);
         let options = CorrelatorOptions::default().spam_key(move |_| {
@@ -96,8 +96,8 @@ fn an_end_that_begins_while_an_event_is_taken_in_is_not_slept_through() {
             }
             "all".into()
         });
-        // These two events fill the queue, so the recording accepts no more. The dispatcher holds
-        // the third event and waits for capacity.
+        // These two events fill the queue, so the recording accepts no more events. The dispatcher
+        // holds the third event and waits for capacity.
         let builder = events.recording().correlator(options).queue_capacity(2).overflow(OverflowPolicy::Wait);
         let recording = builder.start(sink).unwrap();
         record(&events, "web-0", "Started");
@@ -136,11 +136,11 @@ fn events_after_a_write_that_hangs_are_abandoned_at_the_deadline() {
     let recording = events.recording().workers(2).start(sink).unwrap();
     record(&events, "web-0", "Hang");
     gate.wait();
-    // These events are written by the other worker.
+    // The other worker writes these events.
     for i in 0..40 {
         record(&events, &format!("web-{i}"), "Started");
     }
-    // These events wait for the hanging one to finish.
+    // These events wait for the hanging operation to finish.
     for _ in 0..3 {
         record(&events, "web-0", "Hang");
     }
@@ -187,7 +187,8 @@ fn stopping_one_recording_cuts_its_pause_short_and_leaves_the_other() {
     stopped.stop();
     assert!(stopped.join(LONG));
     assert_eq!(stopped.stats().abandoned, 2);
-    // The event that was tried before is tried once more, and the other event once or twice.
+    // The event that was tried before is tried once more, and the other event is tried once or
+    // twice.
     let calls = failing.calls().len();
     assert!((3..=4).contains(&calls), "{calls}");
     assert_balanced(&stopped.stats());
@@ -223,7 +224,7 @@ fn a_sink_that_hangs_delays_neither_others_nor_a_deadline() {
     assert_balanced(&report.recordings[1]);
     assert!(!events.shutdown_timeout(Duration::ZERO).complete, "the sink is still hanging");
 
-    // The sink returns, so its event is stored. The others have already been abandoned.
+    // The sink returns, so its event is stored. The other events have already been abandoned.
     drop(gate);
     let end = events.shutdown();
     assert_eq!((end.complete, end.recordings[0].created, end.threads_ended), (false, 1, true));
@@ -332,7 +333,7 @@ fn abandoned_events_are_reported_in_their_order() {
 }
 
 /// A deadline passes while the sink hangs. Losing a write means losing all the events that it
-/// carries, and the hook receives the newest of them.
+/// carries, and the hook receives the newest of these events.
 #[test]
 fn events_that_share_a_write_are_abandoned_together() {
     let clock = clock();

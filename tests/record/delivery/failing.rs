@@ -43,8 +43,8 @@ fn an_event_that_waits_for_its_next_attempt_delays_nothing_else() {
     assert_balanced(&stats);
 }
 
-/// A store that closes the connection on one particular event is not unavailable. In each round, a
-/// probe with another event shows this.
+/// If a store closes the connection on one particular event, the store does not count as
+/// unavailable. In each round, a probe with another event shows that the store is available.
 #[test]
 fn an_event_at_which_the_store_hangs_up_has_its_attempts_and_no_more() {
     let clock = clock();
@@ -69,9 +69,9 @@ fn an_event_at_which_the_store_hangs_up_has_its_attempts_and_no_more() {
     assert_balanced(&recording.stats());
 }
 
-/// One of ten namespaces refuses its events, because its admission webhook fails. The events of the
-/// other namespaces are written in the round in which they are recorded, without the clock being
-/// advanced.
+/// One of ten namespaces refuses its events, because the namespace's admission webhook fails. The
+/// events of the other namespaces are written in the round in which they are recorded, without the
+/// clock being advanced.
 #[test]
 fn a_namespace_that_fails_delays_no_other() {
     const ROUNDS: u64 = 150;
@@ -116,7 +116,8 @@ fn a_namespace_that_fails_delays_no_other() {
     assert_balanced(&stats);
 }
 
-/// An event that is not retried, because of the policy or its error, does not delay other events.
+/// If an event is not retried, because of the policy or the event's error, the event does not delay
+/// other events.
 #[test]
 fn an_event_that_is_tried_once_does_not_wait_for_an_unavailable_store() {
     type Make = fn() -> SinkError;
@@ -138,7 +139,7 @@ fn an_event_that_is_tried_once_does_not_wait_for_an_unavailable_store() {
     }
 }
 
-/// The time that a write takes does not depend on how many events are waiting for their next
+/// The time taken by a write does not depend on the number of events waiting for their next
 /// attempt.
 #[test]
 fn a_write_takes_no_longer_when_many_events_wait() {

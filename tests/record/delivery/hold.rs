@@ -1,5 +1,5 @@
-//! Counts that a recording defers. A flush, a refresh and the end of the recording write each
-//! of them to the store.
+//! Counts that a recording defers. The recording writes deferred counts to the store during a flush
+//! or a refresh, and when it ends.
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ fn strict() -> CorrelatorOptions {
     CorrelatorOptions::off().spam_filter(SpamFilter::default().burst(1).qps(1e-9))
 }
 
-/// Records events with one key, and waits until the recording has decided what to do with each.
+/// Records events with one key, and waits until the recording has decided what to do with each
+/// event.
 fn record_times(events: &EventBroadcaster, name: &str, times: u64) {
     let delivered = || events.stats().recordings[0].watcher.delivered;
     let before = delivered();
@@ -97,7 +98,7 @@ fn a_flush_writes_each_count_once_and_only_if_it_is_new() {
 }
 
 /// The sink specifies that counts are refreshed after half an hour or never, and the recording's
-/// option overrides this.
+/// option overrides the sink's setting.
 #[test]
 fn the_sink_or_the_option_sets_when_a_count_is_refreshed() {
     struct Server(Scripted);
@@ -292,7 +293,7 @@ fn updates_of_a_key_are_written_once_in_the_time_and_exact_at_its_end() {
         let sink = Scripted::obedient(&clock);
         let builder = events.recording().order(order).update_every(10 * SECOND);
         let recording = builder.start(sink.clone()).unwrap();
-        // One event per second for a minute, beginning with the first second.
+        // Records one event per second for a minute, beginning with the first second.
         for second in 1..=60 {
             record_times(&events, "web-0", 1);
             clock.advance(SECOND);

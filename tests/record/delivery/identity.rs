@@ -53,7 +53,7 @@ fn a_repeat_of_another_event_does_not_replace_a_write() {
 }
 
 /// The store gives each new event a different name. A repeat that becomes pending while the store
-/// creates the event is written with the name and version from the store's answer.
+/// creates the event is written with the name and version from the store's response.
 #[test]
 fn a_pending_write_has_the_name_and_version_of_the_stored_event() {
     let clock = clock();
@@ -94,8 +94,8 @@ fn a_pending_write_has_the_name_and_version_of_the_stored_event() {
     assert_balanced(&recording.stats());
 }
 
-/// The store's answer about an event counts as a use of the correlator's entry for it. An event
-/// that was decided before that answer is evicted earlier.
+/// The store's response about an event counts as a use of the correlator's entry for that event. An
+/// event that was decided before that response is evicted earlier.
 #[test]
 fn an_answer_of_the_store_keeps_an_event_in_the_cache() {
     let clock = clock();
@@ -122,7 +122,7 @@ fn an_answer_of_the_store_keeps_an_event_in_the_cache() {
     gate.wait();
     decide("B");
     gate.let_one_pass();
-    // The sink gets B after the recording has received the answer about A.
+    // The sink gets B after the recording has received the response about A.
     gate.wait();
     decide("C");
     decide("A");

@@ -113,8 +113,8 @@ fn an_operation_that_is_lost_delays_nothing() {
     assert_eq!((stats.created, stats.rejected, stats.panics), (2, 4, 2));
 }
 
-/// Changes to an event that are waiting for its creation get its new name, but other changes do
-/// not.
+/// If changes to an event are waiting for the event's creation, they get the event's new name.
+/// Other changes do not get this name.
 #[test]
 fn the_changes_after_a_creation_get_its_new_name() {
     let clock = clock();

@@ -61,7 +61,7 @@ fn a_probe_has_the_newest_state_of_another_key_each_time() {
     assert_eq!(counts, [9, 9, 10]);
 }
 
-/// Any answer to the probe shows that the store is available.
+/// Any response to the probe shows that the store is available.
 #[test]
 fn any_answer_ends_an_outage() {
     let answers: [fn() -> Result<(), SinkError>; 3] =
@@ -149,8 +149,8 @@ fn the_hook_reports_the_begin_and_the_end_of_each_outage() {
     assert!(outages.try_recv().is_err());
 }
 
-/// If the store refuses an event, it is available again, even if nothing else is left to write. The
-/// pauses in the next outage start with the shortest one.
+/// If the store refuses an event, the store is available again, even if nothing else is left to
+/// write. The pauses in the next outage start with the shortest pause.
 #[test]
 fn a_refusal_ends_an_outage_and_its_growing_pauses() {
     let clock = clock();
@@ -186,7 +186,7 @@ fn a_refusal_ends_an_outage_and_its_growing_pauses() {
     assert_balanced(&stats);
 }
 
-/// If the store requests several waits at the same time, the longest one applies.
+/// If the store requests several waits at the same time, the longest wait applies.
 #[test]
 fn the_longest_wait_of_a_batch_counts() {
     const LONGEST: Duration = Duration::from_secs(30);
@@ -224,8 +224,8 @@ fn the_longest_wait_of_a_batch_counts() {
     assert_balanced(&recording.stats());
 }
 
-/// The answers arrive in different rounds, and the last one requests a shorter pause than the
-/// first.
+/// The responses arrive in different rounds, and the last response requests a shorter pause than
+/// the first response.
 #[test]
 fn the_longest_wait_counts_across_separate_answers() {
     const LONGEST: Duration = Duration::from_secs(30);

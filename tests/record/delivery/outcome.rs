@@ -251,7 +251,7 @@ fn an_error_whose_destructor_panics_is_like_any_other() {
     }
 }
 
-/// A recording that starts while events are being published appears in the statistics as of its
+/// If a recording starts while events are being published, it appears in the statistics as of its
 /// first event.
 #[test]
 fn a_recording_is_listed_before_it_does_anything() {

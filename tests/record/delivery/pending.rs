@@ -17,7 +17,8 @@ use crate::support::{
 
 use super::{PAUSE, broadcaster, counts, retry, with_policy, without_budget};
 
-/// One key's write is in the sink, one is waiting for its next attempt, and one for its turn.
+/// One key's write is in the sink, another key's write is waiting for its next attempt, and a third
+/// key's write is waiting for its turn.
 #[test]
 fn a_write_is_replaced_wherever_it_is() {
     let clock = clock();
@@ -108,9 +109,9 @@ fn a_replaced_write_has_the_newest_message_and_time() {
     assert_balanced(&recording.stats());
 }
 
-/// The answers to the first creations are lost, although the first creation succeeded. The last
-/// creation has a higher count, which the store receives as a change. The store may or may not
-/// return the event that it already has.
+/// The responses to the first create operations are lost, although the first create operation
+/// succeeded. The last create operation has a higher count, which the store receives as a change.
+/// The store may or may not return the event that it already has.
 #[test]
 fn a_creation_that_was_done_after_all_becomes_a_change() {
     for (lost, shows) in [(1, true), (1, false), (2, false)] {

@@ -118,7 +118,7 @@ fn events_of_one_key_are_written_sequentially_whatever_fails() {
     assert_balanced(&stats);
 }
 
-/// One of two workers hangs. In the meantime, all events are written except those with that
+/// One of two workers hangs. In the meantime, all events are written except the events with that
 /// worker's key.
 #[test]
 fn a_worker_that_hangs_delays_only_its_own_key() {
@@ -151,7 +151,8 @@ fn a_worker_that_hangs_delays_only_its_own_key() {
         until(|| all[1..].iter().all(|name| count_of(name) == count));
         assert_eq!(count_of(&all[0]), 1);
     }
-    // One event is in the sink, and one write is waiting after it and carries all the others.
+    // One event is in the sink, and one write is waiting after that event and carries all the other
+    // events.
     until(|| recording.stats().watcher.queued == 2);
     drop(gate);
     events.flush(LONG).unwrap();

@@ -53,7 +53,8 @@ fn an_empty_event_is_written_with_what_go_never_omits() {
     assert_eq!(event.to_events_v1_json(), expected);
 }
 
-/// The API server does not truncate times, but refuses any other number of digits.
+/// The API server does not truncate times, but refuses times with any number of digits other than
+/// six.
 #[test]
 fn micro_times_have_exactly_six_digits() {
     for (time, written) in [

@@ -11,7 +11,7 @@ fn an_event_stays_small_enough_to_be_moved_by_value() {
     assert_eq!(size_of::<Option<Timestamp>>(), size_of::<Timestamp>());
 }
 
-/// A box that contains only default values makes no difference to equality.
+/// If a box contains only default values, it makes no difference to equality.
 #[test]
 fn rare_fields_make_a_difference_only_while_they_are_set() {
     let mut touched = Event::default();
@@ -81,7 +81,7 @@ fn a_patch_has_the_fields_that_are_not_empty() {
     );
 }
 
-/// Go compares times as it writes them, in whole seconds.
+/// Go compares times in the form in which it writes them, that is, in whole seconds.
 #[test]
 fn a_patch_leaves_out_every_time_that_is_written_as_the_epoch() {
     let mut event = Event::default();

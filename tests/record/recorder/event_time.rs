@@ -20,7 +20,7 @@ fn timed(clock: &FakeClock) -> EventBroadcasterBuilder {
     clocked(clock).event_time(true)
 }
 
-/// Returns the events in a store after these calls to a recorder.
+/// Returns the events that are in a store after these calls to a recorder.
 fn stored(source: EventSource, calls: impl FnOnce(&Recorder)) -> Vec<Event> {
     let clock = clock();
     clock.advance(Duration::from_nanos(123_456_789));
@@ -81,8 +81,8 @@ fn a_past_event_has_the_past_time() {
     assert_eq!(events.len(), 1);
 }
 
-/// Without series, each event is stored separately. These events bypass the correlator, because it
-/// counts in fields of the older API.
+/// Without series, each event is stored separately. These events bypass the correlator, because the
+/// correlator counts in fields of the older API.
 #[test]
 fn equal_events_are_not_counted_without_series() {
     let events = timed(&clock()).build().unwrap();
@@ -104,7 +104,8 @@ fn a_note_is_cut_at_a_character_and_counted() {
     let events = timed(&clock).build().unwrap();
     let mut watcher = events.watch_builder().watch().unwrap();
     let recorder = events.recorder(web());
-    // These notes consist of two-byte characters and are 1024 bytes long and one byte longer.
+    // These notes consist of two-byte characters. One note is 1024 bytes long, and the other note
+    // is one byte longer.
     for note in ["é".repeat(512), format!("x{}", "é".repeat(512))] {
         assert!(recorder.event(pod("a"), Normal, "Started", note).is_accepted());
     }
@@ -116,8 +117,8 @@ fn a_note_is_cut_at_a_character_and_counted() {
     assert_eq!(events.stats().recorder.truncated, 1);
 }
 
-/// The event is refused before its message is formatted. It is counted, and reported together with
-/// the field's name.
+/// The event is refused before its message is formatted. The event is counted, and is reported
+/// together with the field's name.
 #[test]
 fn an_event_that_a_server_would_refuse_is_refused_early() {
     let builder = EventBroadcaster::builder().event_time(true);
@@ -231,7 +232,7 @@ fn an_event_whose_creation_was_not_answered_is_recognized() {
     assert_eq!((names.len(), &names[0]), (2, &names[1]));
 }
 
-/// Another process has stored an event with the same name that differs only in its reporter.
+/// Another process has stored an event with the same name that differs only in the reporter.
 #[test]
 fn an_event_of_another_reporter_is_another_one() {
     let clock = clock();

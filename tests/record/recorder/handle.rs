@@ -17,7 +17,7 @@ use crate::support::pod;
 
 use super::{fake, foo, moment};
 
-/// The reference is not changed, and an object that has a namespace keeps its own.
+/// The reference is not changed, and an object that has a namespace keeps its own namespace.
 #[test]
 fn a_recorder_has_a_namespace_for_cluster_scoped_objects() {
     let (fake, _) = fake();
@@ -139,8 +139,8 @@ fn lines_match_client_gos_fake() {
     assert!(fake.take_lines().is_empty());
 }
 
-/// Records every kind of event, with a clock that stands still, advances, goes back to before 1970,
-/// and goes past the last second that names can represent.
+/// Records every kind of event. The clock stands still, advances, goes back to before 1970, and
+/// goes past the last second that names can represent.
 fn record_all(recorder: &Recorder, clock: &FakeClock) {
     let long = "x".repeat(300);
     let past: Timestamp = "2001-02-03T04:05:06.7Z".parse().unwrap();
@@ -189,7 +189,7 @@ fn a_bus_and_a_fake_recorder_yield_the_same_events() {
 }
 
 /// The dispatcher wakes the readers of a recorded event, which saves the recording thread a system
-/// call per reader. This is also true if a scrub function is set.
+/// call per reader. The dispatcher also wakes the readers if a scrub function is set.
 #[test]
 fn the_dispatcher_wakes_the_readers() {
     struct Reports(Mutex<Sender<thread::ThreadId>>);

@@ -48,7 +48,7 @@ fn lost(loss: &Loss<'_>) -> Lost {
 fn overfill(builder: EventBroadcasterBuilder) -> (Vec<Event>, Vec<Lost>) {
     let (events, losses) = with_losses(builder.bus(BusOptions::default().incoming_capacity(2)), lost);
     let recorder = events.recorder("test");
-    // Filters run on the dispatcher. This one blocks the dispatcher at the first event.
+    // Filters run on the dispatcher. This filter blocks the dispatcher at the first event.
     let (gate, pass) = gate();
     let filter = move |event: &Event| {
         if event.reason == "A" {

@@ -25,7 +25,8 @@ fn a_scrub_function_sees_the_name_and_has_the_last_word() {
     }
 }
 
-/// Truncating first would leave `password=hun`, which the scrub function would not find.
+/// Truncating the message first would leave `password=hun`, which the scrub function would not
+/// find.
 #[test]
 fn scrubbing_precedes_the_cut_and_all_receivers() {
     let builder = EventBroadcaster::builder().max_message_len(18).scrub(|event| {

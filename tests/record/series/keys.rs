@@ -26,7 +26,7 @@ fn messages_can_belong_to_the_key() {
     assert_eq!(calls(SeriesOptions::default().message_in_key(true)), (2, 2));
 }
 
-/// Each field in client-go's key distinguishes series, and no other field does.
+/// Each field in client-go's key distinguishes series, and no other field distinguishes them.
 #[test]
 fn a_series_has_the_key_of_client_go() {
     let mut line = line(SeriesOptions::default());

@@ -109,7 +109,7 @@ fn on(
 }
 
 impl Line {
-    /// Sets the clock to this time since the test began.
+    /// Sets the clock to this time after the start of the test.
     fn at(&self, minutes: u64, seconds: u64) {
         let now = Timestamp::from(self.clock.clock().now()).as_secs() - self.sink.began.as_secs();
         let at = i64::try_from(minutes * 60 + seconds).unwrap();

@@ -12,8 +12,8 @@ use crate::support::{LONG, assert_balanced, pod, until};
 
 use super::{answering, on};
 
-/// The store evicted the event to make space for another one. The event is created again with its
-/// count, its name and the time of its first occurrence.
+/// The store evicted the event to make space for another event. The evicted event is created again
+/// with its count, its name and the time of its first occurrence.
 #[test]
 fn an_event_that_is_gone_is_created_again() {
     let options = SeriesOptions::default().update(SeriesUpdate::Always);
@@ -31,8 +31,8 @@ fn an_event_that_is_gone_is_created_again() {
     assert_balanced(&line.events.shutdown().recordings[0]);
 }
 
-/// Another writer created the event after the patch failed to find it and before the creation. The
-/// store may or may not return the event that has the name.
+/// Another writer created the event after the patch failed to find it and before the create
+/// operation. The store may or may not return the event that has the name.
 #[test]
 fn an_event_that_exists_again_is_patched() {
     for says_which in [true, false] {
@@ -51,7 +51,7 @@ fn an_event_that_exists_again_is_patched() {
     }
 }
 
-/// The answer to the creation is lost, and a repeat is recorded before the next attempt.
+/// The response to the create operation is lost, and a repeat is recorded before the next attempt.
 #[test]
 fn a_creation_that_was_done_after_all_becomes_a_patch() {
     let failed = Mutex::new(false);

@@ -83,7 +83,7 @@ fn a_flush_writes_what_is_held() {
     assert_eq!(line.calls().len(), 4);
     line.events.flush(LONG).unwrap();
     assert_eq!(line.calls()[4..], ["0:01 patch a x5 0:01", "0:01 patch b x5 0:01"]);
-    // Afterwards repeats are held again.
+    // After that, repeats are held again.
     line.record(0, 2, "a");
     assert_eq!(line.calls().len(), 6);
     futures::executor::block_on(line.events.flush_async(LONG)).unwrap();
@@ -106,7 +106,7 @@ fn a_recording_that_stops_writes_what_is_held() {
 }
 
 /// The events of a refused write count as lost until the next write carries their count. The
-/// refusal does not cause the next write to happen earlier.
+/// refusal does not cause the next write to be made earlier.
 #[test]
 fn a_refused_write_is_counted_and_the_next_one_has_its_count() {
     let mut line = answering(SeriesOptions::default(), |event| match event.series() {
@@ -129,8 +129,8 @@ fn a_refused_write_is_counted_and_the_next_one_has_its_count() {
     assert_eq!(line.calls()[3..], ["0:03 patch a x7 0:03"]);
 }
 
-/// The store does not allow patches, or returns errors that are not retried. The recording calls it
-/// as many times as client-go would, rather than once per event.
+/// The store refuses every patch, with an error that is retried or with an error that is not. The
+/// recording calls the store as many times as client-go would, rather than once per event.
 #[test]
 fn a_store_that_refuses_every_repeat_is_asked_once_for_each_tick() {
     let refusals: [fn() -> SinkError; 3] = [
@@ -169,7 +169,7 @@ fn refused_at_each_tick(refusal: fn() -> SinkError, ticks: [(u64, u64); 2]) {
     assert_eq!(calls, expected, "{}", refusal());
 }
 
-/// At most one write happens in each interval set in the options, whatever the store answers.
+/// At most one write happens in each interval set in the options, whatever the store's response is.
 #[test]
 fn a_refusal_does_not_shorten_the_time_between_two_writes() {
     let options = SeriesOptions::default().update(SeriesUpdate::Every(Duration::from_secs(60)));
@@ -187,7 +187,7 @@ fn a_refusal_does_not_shorten_the_time_between_two_writes() {
 }
 
 /// The store refuses the first event. The next event finds nothing to patch, so it is created with
-/// the count of both.
+/// the count of both events.
 #[test]
 fn an_event_that_was_refused_is_created_by_the_next_one() {
     let mut line = answering(SeriesOptions::default(), |event| match event.series() {

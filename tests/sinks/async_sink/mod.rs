@@ -12,7 +12,7 @@ use eventcast::{Event, EventSink, MemorySink, SinkError};
 /// The type in which an `AsyncSink` passes a task to the function that runs it.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// An in-memory store that awaits the future returned by `request` before it answers.
+/// An in-memory store that awaits the future returned by `request` before it responds.
 struct Remote<R> {
     store: MemorySink,
     request: R,

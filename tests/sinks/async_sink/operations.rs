@@ -1,5 +1,5 @@
-//! The operations of an `AsyncSink`. Several run at the same time, and each can time out, panic and
-//! finish independently.
+//! The operations of an `AsyncSink`. Several operations run at the same time, and each operation
+//! can time out, panic and finish independently.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use super::{Remote, Task, event, on_smol};
 use crate::support::{at_once, record};
 
-/// A store whose operations wait until the test answers them.
+/// A store whose operations wait until the test answers each of them.
 struct Asks(mpsc::Sender<(String, oneshot::Sender<()>)>);
 
 impl AsyncEventSink for Asks {
@@ -43,10 +43,11 @@ fn operations_are_under_way_together_and_end_in_any_order() {
         for pod in 0..5 {
             record(&events, &format!("web-{pod}"), "Started");
         }
-        // All operations have begun, and none has been answered.
+        // All operations have begun, and no operation has been answered.
         let mut requests: Vec<_> = asked.iter().take(5).collect();
         requests.sort_by(|(a, _), (b, _)| a.cmp(b));
-        // Answers the others in reverse order while the first operation is still under way.
+        // Answers the other operations in reverse order while the first operation is still under
+        // way.
         for (done, (_, answer)) in (1..).zip(requests.drain(1..).rev()) {
             answer.send(()).unwrap();
             until(|| recording.stats().created == done);
@@ -78,7 +79,7 @@ fn no_more_operations_are_under_way_than_allowed() {
         for pod in 0..20 {
             record(&events, &format!("web-{pod}"), "Started");
         }
-        // Three operations have begun. Each answer allows another one to begin.
+        // Three operations have begun. Each answer allows another operation to begin.
         for done in 0..20 {
             until(|| busy.load(Ordering::SeqCst) == 3.min(20 - done));
             permits.add_permits(1);
@@ -105,7 +106,7 @@ impl Drop for Gone {
     }
 }
 
-/// Returns a store that does not answer the first operation.
+/// Returns a store that does not respond to the first operation.
 fn silent_once(is_dropped: &Arc<AtomicBool>) -> (impl AsyncEventSink, eventcast::MemorySink) {
     let (is_first, is_dropped) = (AtomicBool::new(true), is_dropped.clone());
     Remote::new(move || {
@@ -174,7 +175,8 @@ fn without_a_limit_an_operation_is_waited_for() {
     assert_eq!(sink.create(&event("silence")).unwrap_err().kind(), SinkErrorKind::GroupUnavailable);
 }
 
-/// A store whose answer depends on the event's name. It panics, never answers, or echoes the event.
+/// A store whose response depends on the event's name. The store panics, never responds, or echoes
+/// the event.
 #[derive(Debug)]
 struct ByName;
 
@@ -191,7 +193,7 @@ impl AsyncEventSink for ByName {
         }
     }
 
-    /// Not an `async fn`, so it panics before a future exists.
+    /// This method is not an `async fn`, so it panics before a future exists.
     fn patch(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send {
         assert_ne!(event.metadata.name, "panic", "before the future");
         self.create(event)
@@ -235,7 +237,7 @@ fn a_panic_in_a_future_is_an_answer_and_a_recording_counts_it() {
     assert!(refusal.contains("in the client"), "{refusal}");
 }
 
-/// Asserts that the sink answers even though its runtime drops every task, and that the operations
+/// Asserts that the sink responds even though its runtime drops every task, and that the operations
 /// may be retried.
 #[track_caller]
 fn assert_dropped(spawn: impl Fn(Task) + Send + Sync + 'static) {

@@ -139,8 +139,8 @@ impl AsyncEventSink for Gate {
     }
 }
 
-/// Each event is in the store because a creation put it there, and the statistics show this. The
-/// repeat carries the count of the rejected event, which is therefore not a loss.
+/// Each event is in the store because a create operation put it there, and the statistics show
+/// this. The repeat carries the rejected event's count, so the rejected event is not a loss.
 #[test]
 fn an_event_that_was_rejected_is_created_by_its_repeat_and_counted_so() {
     let store = MemorySink::new();

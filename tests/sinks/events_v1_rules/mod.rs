@@ -1,5 +1,5 @@
 //! An API server's rules for events sent through events.k8s.io/v1, tested row by row against the
-//! stores that implement them. A kube-apiserver 1.36.2 gave the same answers.
+//! stores that implement them. A kube-apiserver 1.36.2 gave the same responses.
 
 pub(crate) mod rows;
 
@@ -116,7 +116,7 @@ fn a_patch_changes_the_series_alone() {
         again.set_series(series("2024-01-02T03:04:06.7891239Z"));
         expected.set_series(series("2024-01-02T03:04:06.789123Z"));
         expected.metadata.set_resource_version("2");
-        // Applying the same patch again is not a write.
+        // Applying the same patch again does not count as a write.
         for _ in 0..2 {
             assert_eq!(store.patch(&again).unwrap(), expected);
         }
@@ -137,7 +137,7 @@ fn a_patch_of_a_series_is_checked_if_it_changes() {
         assert_refused(patch(untimed(3)), "the last observed time of the series must be set");
         assert_eq!(patch(repeated(2)).unwrap(), stored, "a refused patch has changed something");
         assert_eq!(patch(repeated(7)).unwrap().series(), Some(repeated(7)));
-        // A series may go back, and a core/v1 event may get a series.
+        // A series may go back to a lower count, and a core/v1 event may get a series.
         assert_eq!(patch(repeated(3)).unwrap().series(), Some(repeated(3)));
         let mut old = Event::default();
         old.metadata.name = "web-0.2".into();

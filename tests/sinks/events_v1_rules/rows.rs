@@ -1,5 +1,5 @@
-//! The rules as rows. Each row has a change to a valid event and the message with which a store
-//! refuses the result.
+//! The rules, one per row. Each row has a change to a valid event and the message with which a
+//! store refuses the changed event.
 
 use eventcast::event::EventSeries;
 use eventcast::{Event, ObjectReference, Text, Timestamp};
@@ -56,8 +56,8 @@ pub(crate) const ALWAYS: [(Change, &str); 17] = [
     (|e| e.metadata.name = "a/b".into(), "cannot be used in a URL path"),
 ];
 
-/// The checks on a new event that the stores make only if configured to. A server also checks
-/// labels and annotations of events sent through core/v1.
+/// The checks that the stores make on a new event only if they are configured to. A server also
+/// checks labels and annotations of events sent through core/v1.
 pub(crate) const NEW: [(Change, &str); 23] = [
     (|e| e.type_ = "Debug".into(), "the type must be Normal or Warning, got \"Debug\""),
     (|e| e.type_ = "".into(), "the type must be Normal or Warning, got \"\""),

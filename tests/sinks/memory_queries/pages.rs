@@ -86,7 +86,7 @@ fn all_events_are_found_while_all_of_them_are_written() {
     });
 }
 
-/// Another store uses a cursor with its own pages.
+/// Another kind of store can use a cursor with its own pages.
 #[test]
 fn a_cursor_ends_with_the_error_of_a_page() {
     let page = |query: &EventQuery, after: u64| {

@@ -7,7 +7,7 @@ use crate::stores::{Store, for_each_store};
 use crate::support::event;
 
 /// The number of stored events, which is more than four pages. Every tenth event is a warning, and
-/// every third is about `web-1`.
+/// every third event is about `web-1`.
 pub(crate) const MANY: usize = 1_100;
 
 pub(crate) fn many(number: usize) -> Event {
@@ -31,7 +31,7 @@ pub(crate) fn version(event: &Event) -> u64 {
     event.metadata.resource_version().parse().unwrap()
 }
 
-/// Writes one of the store's events again, which makes it the last one.
+/// Writes one of the store's events again, which makes that event the last one.
 pub(crate) fn rewrite(store: &dyn Store, number: usize, count: i32) {
     let mut event = many(number);
     event.count = count;
@@ -97,7 +97,7 @@ fn pages_continue_where_they_stopped_despite_writes() {
 fn a_reading_misses_nothing_and_ends_while_events_are_written() {
     with_each_store(|store| {
         let written = |read: usize| (read * 7) % MANY;
-        // Events written during the read follow the others, in their new state.
+        // Events written during the read follow the other events, in their new state.
         let mut seen: Vec<(usize, i32)> = Vec::new();
         for event in store.reading(&EventQuery::default()) {
             seen.push((event.metadata.name["e-".len()..].parse().unwrap(), event.count));

@@ -48,7 +48,8 @@ impl Inline {
         self.call = Call::default();
         let mut is_full = false;
         while !piece.is_empty() && !is_full {
-            // If the bus is closed inside a part, this may or may not happen before the next part.
+            // If the bus is closed inside a part, the close may or may not happen before the next
+            // part.
             self.is_undetermined |= self.is_closed;
             is_full = !self.publish_part(&mut piece);
             self.offer_nested();
@@ -57,7 +58,8 @@ impl Inline {
         if is_full { Err((piece, Why::Full)) } else { Ok(()) }
     }
 
-    /// Removes the events that fit from the front and offers them. Returns whether there were any.
+    /// Removes the events that fit from the front and offers them. Returns whether any events
+    /// fitted.
     fn publish_part(&mut self, events: &mut Vec<Event>) -> bool {
         self.call.left = 0;
         let space = self.space();
@@ -75,7 +77,8 @@ impl Inline {
         true
     }
 
-    /// Calls the filters of full watchers with an event. Returns whether all of them refuse it.
+    /// Calls the filters of full watchers with an event. Returns whether all of these filters
+    /// refuse the event.
     fn is_wanted_by_none(&mut self, full: &[usize], event: Event) -> bool {
         self.call.speaker = None;
         let wants = |number: &usize| {
@@ -99,7 +102,7 @@ impl Inline {
                 self.watchers[*number].mailbox.panic();
             }
         }
-        // If a filter closes the bus, this happens before the event is accepted or refused.
+        // If a filter closes the bus, the close happens before the event is accepted or refused.
         self.is_undetermined |= self.is_closed;
         !is_refused
     }

@@ -1,4 +1,5 @@
-//! The model of an inline bus. It is plain data, without locks, threads or a queue of entries.
+//! The model of an inline bus. The model is plain data, without locks, threads or a queue of
+//! entries.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;

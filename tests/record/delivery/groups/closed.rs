@@ -5,7 +5,8 @@ use crate::support::{LONG, assert_balanced, until};
 
 use super::{Setup, no_answer, setup};
 
-/// Returns a recording whose group `bad` is closed because its first operation was not answered.
+/// Returns a recording whose group `bad` is closed because the group's first operation got no
+/// response.
 fn closed() -> Setup {
     let setup = setup(16, |builder| builder);
     setup.store_all(&["good/0", "bad/0"]);
@@ -66,7 +67,7 @@ fn the_store_is_unavailable_if_two_groups_are_closed_and_nothing_is_answered() {
     setup.sink.fail("good/1 Run", no_answer());
     assert_eq!(setup.outage(), "group unavailable: no response within 30s");
     until(|| setup.stats().unavailable_since.is_some());
-    // Any answer ends the outage, and the other group is then tried immediately.
+    // Any response ends the outage, and the other group is then tried immediately.
     setup.pass(PAUSE);
     setup.sink.wait_for(&["bad/1 Run", "good/1 Run"]);
     setup.sink.finish("good/1 Run");
@@ -91,8 +92,8 @@ fn the_only_group_is_the_store() {
     assert_eq!(setup.outage(), "works again");
 }
 
-/// During shutdown each event gets one attempt. A group that leaves three attempts in a row
-/// unanswered gets no more, because each further attempt would take just as long.
+/// During shutdown each event gets one attempt. If three attempts in a row in a group get no
+/// response, the group gets no more attempts, because each further attempt would take just as long.
 #[test]
 fn the_end_does_not_wait_for_each_event_of_a_group_that_is_not_served() {
     let setup = closed();

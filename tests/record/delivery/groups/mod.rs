@@ -157,7 +157,7 @@ fn setup_on(
     Setup { clock, events, recording, sink, outages, losses }
 }
 
-/// Returns the error for a group that does not answer.
+/// Returns the error for a group that does not respond.
 fn no_answer() -> SinkError {
     SinkError::new(SinkErrorKind::GroupUnavailable, "no response within 30s")
 }
@@ -182,7 +182,7 @@ impl Setup {
         numbers.into_iter().for_each(|number| self.record(&format!("{namespace}/{number}")));
     }
 
-    /// Answers an operation with an error, and waits until the recording has received the answer.
+    /// Answers an operation with an error, and waits until the recording has received the error.
     #[track_caller]
     fn fail(&self, name: &str, error: SinkError) {
         let before = self.stats().last_failure;

@@ -38,7 +38,8 @@ fn a_refusal_after_a_long_outage_has_half_a_minute_too() {
     assert_eq!((stats.created, stats.rejected), (12, 0), "{stats}");
 }
 
-/// A store that was unavailable and now answers with 503 is tried only once after each pause.
+/// If a store was unavailable and now responds with 503, the store is tried only once after each
+/// pause.
 #[test]
 fn an_unavailable_store_is_probed_once_after_each_pause_whatever_it_answers() {
     let setup = unavailable();
@@ -87,7 +88,7 @@ fn a_group_that_was_refused_continues_after_its_writes_were_rejected() {
     setup.store_until(|stats| stats.created == 2004);
 }
 
-/// An outage ends only once an operation has been answered.
+/// An outage ends only once an operation has received a response.
 #[test]
 fn an_outage_does_not_end_because_another_group_appears() {
     let setup = setup(16, |builder| builder);
@@ -182,7 +183,7 @@ fn a_degraded_group_that_is_evicted_is_no_longer_listed() {
 }
 
 /// Sets up a recording that uses the system clock, because a period of silence takes real time.
-/// Operations hang in two groups, both of which have been answered before.
+/// Operations hang in two groups, and both groups have received responses before.
 fn two_that_hang() -> Setup {
     let setup = setup_on(EventBroadcaster::builder(), clock(), 16, |builder| builder);
     setup.store_all(&["good/0", "a/0", "b/0"]);
@@ -198,20 +199,20 @@ fn about_the_store(setup: &Setup) -> Vec<String> {
     setup.outages.try_iter().filter(|text| !is_group(text)).collect()
 }
 
-/// The store still answers all other groups, whose events are rare.
+/// The store still responds to all other groups, whose events are rare.
 #[test]
 fn two_groups_that_hang_are_not_the_store() {
     let setup = two_that_hang();
     for number in 1..5 {
         setup.store(&format!("good/{number}"));
-        // This takes longer than the silence limit.
+        // This wait takes longer than the silence limit.
         let began = Instant::now();
         until(|| number == 4 || began.elapsed() > Duration::from_millis(1200));
     }
     assert_eq!(about_the_store(&setup), [""; 0]);
 }
 
-/// No operation has been answered by the time the first one times out.
+/// No operation has been answered by the time the first operation times out.
 #[test]
 fn a_silent_store_is_not_available_again_because_an_operation_is_out_of_time() {
     let setup = two_that_hang();

@@ -22,7 +22,7 @@ fn operations_are_answered_in_any_order() {
 }
 
 /// A later event with the same key waits for the operation under way, and events with other keys
-/// overtake both.
+/// overtake both events.
 #[test]
 fn a_stored_event_has_one_operation_under_way() {
     let setup = setup(8, |builder| builder);
@@ -73,14 +73,15 @@ fn a_new_group_has_one_place_until_its_first_answer() {
     until(|| setup.sink.of("new") == 4);
 }
 
-/// A group may use a quarter of the places while another group has events to send, and all but a
-/// quarter otherwise.
+/// A group may use a quarter of the places while another group has events to send. Otherwise the
+/// group may use all but a quarter of the places.
 #[test]
 fn a_group_has_a_share_of_the_places() {
     let setup = setup(16, |builder| builder);
     setup.store_all(&["a/x", "b/x"]);
     setup.record_all("a", 0..20);
-    // No other group has events to send. The last quarter stays free for groups that will.
+    // No other group has events to send. The last quarter of the places stays free for groups that
+    // will have events to send.
     until(|| setup.sink.of("a") == 12);
     setup.record_all("b", 0..20);
     setup.wait_until_offered(42);
@@ -113,7 +114,8 @@ fn in_the_order_of_the_bus_one_operation_is_under_way() {
     assert_eq!(setup.stats().created, 4);
 }
 
-/// An operation whose task is dropped, for example because its runtime shuts down, is tried again.
+/// If an operation's task is dropped, for example because the task's runtime shuts down, the
+/// operation is tried again.
 #[test]
 fn an_operation_that_the_sink_drops_is_tried_again() {
     let setup = setup(4, |builder| builder);

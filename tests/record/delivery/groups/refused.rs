@@ -88,8 +88,8 @@ fn a_refusal_does_not_end_an_outage() {
     assert!(!reported.iter().any(|text| text.contains("forbidden")), "{reported:?}");
 }
 
-/// The half minute starts over if the store was unavailable in the meantime, for example because a
-/// server was started twice.
+/// The half-minute period starts over if the store was unavailable in the meantime, for example
+/// because a server was started twice.
 #[test]
 fn an_outage_between_two_refusals_costs_nothing() {
     let setup = refused();

@@ -7,7 +7,7 @@ use crate::support::{LONG, assert_balanced, until};
 
 use super::setup;
 
-/// A hanging group loses the events that exceed its share, and other groups lose none.
+/// A hanging group loses the events that exceed its share, and other groups lose no events.
 #[test]
 fn a_group_that_hangs_has_a_quarter_of_the_queue() {
     let setup = setup(4, |builder| builder.queue_capacity(100).group_queue_capacity(25));
@@ -80,7 +80,7 @@ fn degraded_groups_have_half_of_the_queue_together() {
             .sink
             .fail(&format!("{group}/1 Run"), SinkError::new(SinkErrorKind::GroupUnavailable, "no answer"));
         until(|| setup.stats().degraded_groups.iter().any(|degraded| degraded.group == group));
-        // An answer to another group keeps the store from being considered unavailable.
+        // A response to another group keeps the store from being considered unavailable.
         setup.store("good/again");
     }
     let before = setup.stats().watcher.offered;
@@ -95,7 +95,7 @@ fn degraded_groups_have_half_of_the_queue_together() {
     setup.store("good/1");
 }
 
-/// The store has only the first occurrence, so its answer does not cover later ones.
+/// The store has only the first occurrence, so its response does not cover later occurrences.
 #[test]
 fn a_repeat_of_an_event_that_is_under_way_is_not_refused() {
     let setup = setup(4, |builder| builder.group_queue_capacity(1));

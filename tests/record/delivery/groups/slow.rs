@@ -6,11 +6,11 @@ use crate::support::{assert_balanced, until};
 
 use super::setup;
 
-/// The time after which an unanswered operation makes its group count as slow.
+/// If an operation remains unanswered for this long, its group counts as slow.
 const SLOW: Duration = Duration::from_millis(250);
 
-/// Returns a recording with two groups that have been answered before. `bad` has four operations
-/// under way that have gone unanswered for a long time.
+/// Returns a recording with two groups that have received responses before. The group `bad` has
+/// four operations under way that have gone unanswered for a long time.
 fn slow() -> super::Setup {
     let setup = setup(16, |builder| builder);
     setup.store_all(&["good/0", "bad/0"]);
@@ -29,7 +29,8 @@ fn a_slow_group_is_named_and_has_one_place() {
     assert_eq!((&*group.group, &*group.text), ("bad", "an operation has taken more than 250 ms"));
     assert_eq!(setup.stats().unavailable_since, None, "the store answers other groups");
     setup.record_all("bad", 5..=8);
-    // Answers the operations under way. Until they are answered, the group gets no further places.
+    // Answers the operations under way. Until these operations are answered, the group gets no
+    // further places.
     for number in 1..=3 {
         setup.sink.finish(&format!("bad/{number} Run"));
     }
@@ -63,7 +64,7 @@ fn a_group_is_well_again_after_eight_quick_answers_in_a_row() {
     for number in 0..7 {
         setup.store(&format!("bad/2{number}"));
     }
-    // A slow answer does not count towards the eight.
+    // A slow answer restarts the count of eight fast answers in a row.
     setup.record("bad/slow");
     setup.sink.wait_for(&["bad/slow Run"]);
     setup.clock.advance(SLOW);
@@ -78,7 +79,7 @@ fn a_group_is_well_again_after_eight_quick_answers_in_a_row() {
     assert_balanced(&setup.stats());
 }
 
-/// Ten of twenty groups hang. Together they use at most half of the places.
+/// Ten of twenty groups hang. Together, the hanging groups use at most half of the places.
 #[test]
 fn slow_groups_have_half_of_the_places_together() {
     let setup = setup(16, |builder| builder);
@@ -105,7 +106,8 @@ fn slow_groups_have_half_of_the_places_together() {
         setup.sink.store_all_but(&hanging);
         setup.stats().created == 20 + 500
     });
-    // From now on they use at most half of the places, one place each, and take turns.
+    // From now on, the hanging groups use at most half of the places, one place each, and take
+    // turns.
     for group in &hanging {
         setup.record(&format!("{group}/2"));
         setup.record(&format!("{group}/3"));
@@ -126,7 +128,7 @@ fn slow_groups_have_half_of_the_places_together() {
     until(|| setup.stats().created == 524 && slow() == 8);
 }
 
-/// If the store takes equally long for all groups, none of them counts as slow.
+/// If the store takes equally long for all groups, no group counts as slow.
 #[test]
 fn a_group_is_slow_by_comparison_with_others() {
     let setup = setup(16, |builder| builder);
@@ -149,8 +151,8 @@ fn a_group_is_slow_by_comparison_with_others() {
     assert_eq!(setup.outage(), "a: an operation has taken more than 2400 ms");
 }
 
-/// The first group has taken the only place, so no other group has received an answer to compare it
-/// with.
+/// The first group has taken the only place, so no other group has received a response with which
+/// the first group could be compared.
 #[test]
 fn a_first_group_that_hangs_with_all_places_is_reported() {
     let setup = setup(1, |builder| builder);
@@ -162,7 +164,7 @@ fn a_first_group_that_hangs_with_all_places_is_reported() {
     assert_eq!(setup.outage(), "bad: an operation has taken more than 1000 ms");
 }
 
-/// In a group that rarely has anything to write, one slow answer does not count forever.
+/// In a group that rarely has anything to write, one slow response does not count forever.
 #[test]
 fn a_slow_group_without_anything_to_write_is_well_after_a_minute() {
     let setup = slow();

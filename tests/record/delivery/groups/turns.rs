@@ -51,7 +51,7 @@ fn a_probe_that_becomes_due_just_before_the_driver_sleeps_is_not_missed() {
     setup.record_failing("bad/1", SinkError::retry("busy"));
     setup.pass(PAUSE);
     setup.sink.wait_for(&["bad/1 Run"]);
-    // After this second failure the event waits for 20 s and the group for 10 s.
+    // After this second failure, the event waits for 20 s and the group waits for 10 s.
     setup.fail("bad/1 Run", no_answer());
     assert_eq!(outages.recv_timeout(LONG).unwrap(), "bad");
     setup.record("bad/2");

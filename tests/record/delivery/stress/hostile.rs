@@ -107,7 +107,8 @@ impl Hangs {
 
 pub(super) struct Hostile {
     pub(super) dice: Dice,
-    /// The fault rate: one call in this number fails, or none if it is 0.
+    /// The fault rate. On average, one call in this number of calls fails. If the number is 0, no
+    /// call fails.
     pub(super) faults: u64,
     pub(super) store: Mutex<HashMap<String, Event>>,
     /// The keys that are being written now.
@@ -221,8 +222,8 @@ impl Hostile {
         Ok(event.clone())
     }
 
-    /// Performs an operation, which must be the only one under way for its key. Its count must not
-    /// be lower than that of any earlier operation, whatever the outcome.
+    /// Performs an operation, which must be the only one under way for its key. The operation's
+    /// count must not be lower than the count of any earlier operation, whatever the outcome.
     fn once(&self, event: &Event, creates: bool) -> Result<Event, SinkError> {
         struct Leave<'s>(&'s Hostile, String);
         impl Drop for Leave<'_> {

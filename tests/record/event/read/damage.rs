@@ -79,7 +79,7 @@ fn text_between_documents_is_passed_over() {
     assert_eq!(seen.errors, [(Kind::Text, 1), (Kind::Text, 3), (Kind::Text, 4), (Kind::Text, 6)]);
 }
 
-/// Returns a reader that yields a head, a repeated string and a tail.
+/// Returns a reader that yields a head, a string that is repeated, and a tail.
 fn repeated(head: &str, part: &str, times: usize, tail: &str) -> impl BufRead {
     let part = part.repeat(1024);
     assert_eq!(times % 1024, 0);
