@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(feature = "recorder")]
 use std::{future::poll_fn, pin::pin, task::Poll};
 
-/// Runs user code and catches its panic. Returns `None` if the code panicked.
+/// Runs user code and catches any panic. Returns `None` if the code panicked.
 pub(crate) fn catch_panic<R>(run: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(run)).map_err(discard).ok()
 }
@@ -24,8 +24,8 @@ pub(crate) fn catch_panic_message<R>(run: impl FnOnce() -> R) -> Result<R, Strin
     })
 }
 
-/// Drops a panic's payload. The payload is user-supplied too, so its destructor may panic. The
-/// payload of that second panic is leaked.
+/// Drops a panic's payload. The payload is user-supplied too, so its destructor may panic. If the
+/// destructor panics, the payload of that second panic is leaked.
 fn discard(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(second);

@@ -33,10 +33,10 @@ pub struct Clock {
 pub(crate) type Deadline = Option<Duration>;
 
 impl Clock {
-    /// Creates a clock that reads the system's clocks. This is the default.
+    /// Creates a clock that reads the system's clocks. The system clock is the default.
     ///
-    /// On `wasm32-unknown-unknown`, which has none, `now` returns the Unix epoch, and every timeout
-    /// expires immediately.
+    /// On `wasm32-unknown-unknown`, which has no clocks, `now` returns the Unix epoch, and every
+    /// timeout expires immediately.
     ///
     /// # Examples
     ///
@@ -75,8 +75,8 @@ impl Clock {
         self.fake.as_ref().map_or(&NUMBERS, |fake| &fake.numbers)
     }
 
-    /// Returns the clock for the deadlines of flushes, shutdowns and joins. This is the system
-    /// clock, unless a fake clock drives them.
+    /// Returns the clock for the deadlines of flushes, shutdowns and joins, which is the system
+    /// clock unless a fake clock drives them.
     pub(crate) fn for_the_end(&self) -> Self {
         match &self.fake {
             Some(fake) if fake.state.lock().drives_the_end => self.clone(),
@@ -101,7 +101,8 @@ impl Clock {
         deadline.is_some_and(|at| self.monotonic() >= at)
     }
 
-    /// Parks until unparked, until the deadline, or spuriously, so the caller must check again.
+    /// Parks until unparked or until the deadline. May return spuriously, so the caller must check
+    /// its condition again.
     pub(crate) fn park(&self, parker: &Parker, deadline: Deadline) {
         match &self.fake {
             Some(fake) => fake.park(parker, deadline),
@@ -127,7 +128,7 @@ impl fmt::Debug for Clock {
 ///
 /// [`advance`](FakeClock::advance) wakes every thread whose deadline has passed. A test should
 /// first call [`wait_for_waiters`](FakeClock::wait_for_waiters) to make sure that the other thread
-/// is waiting. Otherwise, it could advance the clock before the other thread reads it.
+/// is waiting. Otherwise, the test could advance the clock before the other thread reads it.
 ///
 /// The clock drives `recv_timeout`, `publish_timeout`, the `WaitFor` limit, and every timed action
 /// of a recording. The deadlines of flushes, shutdowns, joins and drops use real time, unless
@@ -166,8 +167,8 @@ struct FakeState {
 }
 
 impl FakeState {
-    /// Returns the number of threads waiting for a deadline in the future. A thread that was woken
-    /// by an advance of the clock stays listed until it runs, but does not count.
+    /// Returns the number of threads waiting for a deadline in the future. If `advance` has woken a
+    /// thread, the thread stays listed until it runs, but does not count.
     fn waiting(&self) -> usize {
         self.sleepers.iter().filter(|sleeper| sleeper.deadline > self.elapsed).count()
     }
@@ -209,7 +210,7 @@ impl FakeClock {
     }
 
     /// Makes this clock also drive the deadlines of `flush`, `shutdown_timeout`, `drain`, `join`,
-    /// and of dropping a broadcaster. By default, these use real time, so that a test whose sink
+    /// and of dropping a broadcaster. By default, they use real time, so that a test whose sink
     /// fails ends with an error instead of hanging. A bus reads this setting when it is created.
     ///
     /// # Examples
@@ -282,7 +283,7 @@ impl FakeClock {
     pub fn advance(&self, by: Duration) {
         let due: Vec<Unparker> = {
             let mut state = self.fake.state.lock();
-            // If the new wall-clock time cannot be represented, the old one is kept.
+            // If the new wall-clock time cannot be represented, the old time is kept.
             state.wall = state.wall.checked_add(by).unwrap_or(state.wall);
             state.elapsed = state.elapsed.saturating_add(by);
             let elapsed = state.elapsed;
@@ -341,8 +342,8 @@ impl FakeClock {
     ///
     /// # Blocking
     ///
-    /// Blocks forever if fewer threads wait. A hanging test here means that a thread is not
-    /// waiting.
+    /// Blocks forever if fewer threads wait. If a test hangs here, at least one of the expected
+    /// threads is not waiting.
     ///
     /// # Examples
     ///
@@ -415,8 +416,8 @@ impl Fake {
 pub(crate) struct Numbers {
     /// The 64 cells, each for the subjects whose hashes map to it. A cell's value is twice the
     /// lowest number that has not been handed out, plus one if the number before that may be
-    /// shared. With this many cells, different subjects rarely share one. A subject that does not
-    /// share its cell gets the clock's exact time.
+    /// shared. With this many cells, different subjects rarely share a cell. If a subject does not
+    /// share its cell, it gets the clock's exact time.
     next: [CachePadded<AtomicU64>; 64],
 }
 
@@ -426,7 +427,7 @@ impl Numbers {
         Self { next: [const { CachePadded::new(AtomicU64::new(0)) }; 64] }
     }
 
-    /// Returns `now`, or the lowest later number that the subject has not been given yet.
+    /// Returns `now`, or the lowest later number that the subject's cell has not handed out yet.
     pub(crate) fn take(&self, subject_hash: u64, now: u64) -> u64 {
         self.update(subject_hash, |next, _| {
             let number = next.max(now);
@@ -435,7 +436,7 @@ impl Numbers {
     }
 
     /// Returns a number like `take`, except that `now` itself can be shared. If a call to `share`
-    /// has returned `now`, further calls with the same `now` return it too, until the subject's
+    /// has returned `now`, further calls with the same `now` also return `now`, until the subject's
     /// cell hands out a later number.
     pub(crate) fn share(&self, subject_hash: u64, now: u64) -> u64 {
         self.update(subject_hash, |next, shared| {
@@ -445,8 +446,8 @@ impl Numbers {
     }
 
     /// Updates the subject's cell, and returns the number that was taken. `take` receives the
-    /// lowest free number, and whether the number before that is shared. It returns the number to
-    /// take, and then the cell's new values for these two.
+    /// lowest free number, and whether the number before that is shared. `take` returns the number
+    /// to take, and then the cell's new values for these two.
     fn update(&self, subject_hash: u64, take: impl Fn(u64, bool) -> (u64, u64, bool)) -> u64 {
         let cell = &self.next[(subject_hash % 64) as usize];
         // Relaxed: the numbers only have to differ.
@@ -454,7 +455,7 @@ impl Numbers {
         loop {
             let (number, next, shared) = take(before >> 1, before & 1 == 1);
             let after = next << 1 | u64::from(shared);
-            // Relaxed, both: as above.
+            // Relaxed, both: the numbers only have to differ.
             match cell.compare_exchange_weak(before, after, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return number,
                 Err(found) => before = found,
@@ -491,7 +492,7 @@ mod system {
     }
 
     /// Converts a point in time to an `Instant`. Returns `None` if the platform cannot represent
-    /// it, because it is then further in the future than the machine will last.
+    /// it, because such a time is further in the future than the machine will last.
     pub(super) fn system_instant(at: Duration) -> Option<Instant> {
         if HAS_TIME { ORIGIN.get_or_init(Instant::now).checked_add(at) } else { None }
     }

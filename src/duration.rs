@@ -1,7 +1,7 @@
 //! Durations in configuration files, either as a string in jiff's friendly format, such as `250ms`
 //! or `1m30s`, or as a number of seconds.
 //!
-//! This crate's options use this module, and your own options can use it too:
+//! This module is used by this crate's options, and can also be used by your own options:
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};

@@ -6,7 +6,8 @@ use std::fmt;
 
 use crate::escape::escape;
 
-/// The error returned by a publish, with the event or batch that the bus did not accept.
+/// The error returned by a publish call, which contains the event or batch that the bus did not
+/// accept.
 ///
 /// # Examples
 ///
@@ -101,8 +102,8 @@ impl<T> fmt::Display for PublishError<T> {
 
 impl<T> Error for PublishError<T> {}
 
-/// The error at the end of a watcher's stream: the watcher was stopped or evicted or the bus has
-/// ended, and everything queued has been received.
+/// The error returned at the end of a watcher's stream. At that point, the watcher has been stopped
+/// or evicted or the bus has ended, and everything queued has been received.
 ///
 /// # Examples
 ///
@@ -148,9 +149,10 @@ impl Error for RecvError {}
 #[doc(alias = "Disconnected")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
-    /// Nothing is queued now. More events may follow.
+    /// Nothing is queued now. More events may arrive later.
     Empty,
-    /// The end of the stream: the watcher was stopped or evicted, or the bus has ended.
+    /// The watcher has reached its end, because it was stopped or evicted, or because the bus has
+    /// ended.
     Ended,
 }
 
@@ -191,9 +193,10 @@ impl From<RecvError> for TryRecvError {
 #[doc(alias = "Disconnected")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvTimeoutError {
-    /// Nothing arrived in time. More events may follow.
+    /// Nothing arrived in time. More events may arrive later.
     Timeout,
-    /// The end of the stream: the watcher was stopped or evicted, or the bus has ended.
+    /// The watcher has reached its end, because it was stopped or evicted, or because the bus has
+    /// ended.
     Ended,
 }
 
@@ -238,7 +241,7 @@ pub enum WatchError {
     Invalid(BuildError),
     /// The system could not start a thread for the handler, log or recording.
     Thread(std::io::Error),
-    /// The caller is inside a call to an inline bus, where a wait could never end. See
+    /// The caller is inside a call to an inline bus, where waiting could last forever. See
     /// [`watch`](crate::WatchBuilder::watch).
     WouldDeadlock,
 }
@@ -293,8 +296,9 @@ impl From<BuildError> for WatchError {
 #[non_exhaustive]
 pub enum FlushError {
     /// The timeout expired while these watchers still had events to handle, or events waiting for
-    /// capacity in their queues. No watcher is named if the dispatcher itself had not reached the
-    /// flush. This happens when a filter or a hook takes a long time.
+    /// capacity in their queues. If the dispatcher itself had not reached the flush, no watcher is
+    /// named. The dispatcher may fail to reach the flush in time if a filter or a hook takes a long
+    /// time.
     #[non_exhaustive]
     Timeout {
         /// The names of the watchers for which the flush was still waiting.
@@ -303,7 +307,8 @@ pub enum FlushError {
     /// The caller is on a thread of this bus, or on the thread that a recording's sink needs. A
     /// handler that waited for itself would wait forever.
     WouldDeadlock,
-    /// The bus was shut down by deadline, and abandoned events that were accepted before the flush.
+    /// The bus was shut down with a deadline, and abandoned events that were accepted before the
+    /// flush.
     Abandoned,
 }
 
@@ -355,7 +360,8 @@ pub struct ParseError {
 
 #[cfg(feature = "serde")]
 impl ParseError {
-    /// Creates an error with this message, in which the caller must have escaped the parsed string.
+    /// Creates an error with this message. The caller must already have escaped the parsed string
+    /// in it.
     pub(crate) fn new(text: String) -> Self {
         Self { text }
     }
@@ -391,8 +397,8 @@ pub struct BuildError {
 }
 
 impl BuildError {
-    /// Creates an error for an option whose value is not allowed. Use it for your own types, such
-    /// as a sink's options.
+    /// Creates an error for an option whose value is not allowed. Use this function for your own
+    /// types, such as a sink's options.
     ///
     /// # Examples
     ///

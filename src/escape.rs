@@ -1,9 +1,9 @@
 //! Makes untrusted text safe to display.
 //!
 //! An event's message is written by the program that failed, and ends up on a user's terminal or in
-//! a log. A control character in it can move the cursor, forge a line, or reverse the reading
-//! direction. All human-readable text that the library writes therefore goes through this module.
-//! JSON output and stores keep the string unchanged.
+//! a log. A control character in the message can move the cursor, forge a line, or reverse the
+//! reading direction. All human-readable text that the library writes therefore goes through this
+//! module. JSON output and stores keep the string unchanged.
 //!
 //! An invisible character can make two different names look alike, or hide a whole sentence. Every
 //! character that has Unicode's `Default_Ignorable_Code_Point` property, whether assigned or not,
@@ -12,8 +12,8 @@
 
 use std::fmt;
 
-/// Escapes a name, or any other string that a reader must not confuse with a different string that
-/// only looks the same.
+/// Escapes a name, or any other string that a reader must not confuse with a similar-looking but
+/// different string.
 ///
 /// The following characters are escaped, in the form `\u{200b}`, or as `\n`, `\r` and `\t`:
 ///
@@ -24,8 +24,8 @@ use std::fmt;
 /// All other characters, including backslashes, are left unchanged. This crate's tables, logs and
 /// errors show strings in this form.
 ///
-/// A format precision truncates the result to that many characters, including the `...` at the end.
-/// An escape sequence is written either completely or not at all.
+/// If the format has a precision, the result is truncated to that many characters, including the
+/// `...` at the end. An escape sequence is written either completely or not at all.
 ///
 /// # Examples
 ///
@@ -80,9 +80,9 @@ pub fn needs_escape(c: char) -> bool {
 /// A string whose `Display` implementation escapes every character that a terminal interprets or
 /// does not show.
 ///
-/// Created by [`escape`] and `escape_message`. It borrows the string, and does not allocate. The
-/// format's precision limits the number of characters. The format's width is ignored, so to pad the
-/// result, convert it with `to_string` first.
+/// Created by [`escape`] and `escape_message`. An `Escaped` borrows the string, and does not
+/// allocate. The format's precision limits the number of characters. The format's width is ignored,
+/// so to pad the result, convert it with `to_string` first.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a> {
     text: &'a str,
@@ -122,7 +122,7 @@ impl Escaped<'_> {
 
     /// Writes the escaped text up to the index `end`.
     fn write_to(&self, f: &mut fmt::Formatter<'_>, end: usize) -> fmt::Result {
-        // Everything before this index has been written.
+        // The text before the index `written` has already been written.
         let mut written = 0;
         for (at, c) in self.text[..end].char_indices().filter(|(at, c)| self.escapes(*at, *c)) {
             write!(f, "{}{}", &self.text[written..at], c.escape_default())?;
@@ -165,7 +165,7 @@ fn stays_in_message(before: &str, c: char, after: &str) -> bool {
     let (last, next) = (backwards.next(), after.chars().next());
     match c {
         '\u{200C}' | '\u{200D}' => {
-            // A variation selector that is kept belongs to the symbol before it.
+            // If a variation selector is kept, it belongs to the symbol before it.
             let last = match last {
                 Some('\u{FE0E}' | '\u{FE0F}') => backwards.next().filter(|symbol| is_symbol(*symbol)),
                 last => last,

@@ -10,9 +10,9 @@
 //!   any number of [watchers](Watcher). Each watcher has its own queue, and its own
 //!   [policy](OverflowPolicy) for a full queue. The bus counts every loss by reason, and reports it
 //!   to the watcher as [`Delivery::Lagged`], at the point in the sequence where it occurred. A
-//!   watcher's queue is bounded by credit: the bus sends only as many events as the queue has
-//!   capacity for. The queue allocates memory only as it fills, so a large queue costs an idle
-//!   watcher nothing.
+//!   watcher's queue is bounded by credit, which means that the bus sends only as many events as
+//!   the queue has capacity for. The queue allocates memory only as it fills, so a large queue does
+//!   not cost an idle watcher anything.
 #![cfg_attr(
     feature = "recorder",
     doc = "* [`EventBroadcaster`] is the recorder: [`Recorder`]s turn what happens to your objects into core/v1 [`Event`]s, a
@@ -20,9 +20,9 @@
 client-go's `tools/record`, except where `tools/record` loses events silently."
 )]
 //!
-//! The library is synchronous and needs no runtime. Nothing polls: a waiting thread sleeps. Every
-//! wait can also be awaited on any executor, and tasks can share a bus with threads. With the
-//! `select` feature, a watcher can be one of several channels in a crossbeam `Select`.
+//! The library is synchronous and does not need a runtime. Waiting threads sleep instead of
+//! polling. Every wait can also be awaited on any executor, and tasks can share a bus with threads.
+//! With the `select` feature, a watcher can be one of several channels in a crossbeam `Select`.
 //!
 //! # The bus in ten lines
 //!
@@ -84,7 +84,8 @@ The [`record`] module contains the recorder's parts, [`sink`] the stores, and [`
 //!
 //! If the incoming queue is full, [`publish`](Publisher::publish) waits for capacity, and
 //! [`try_publish`](Publisher::try_publish) returns the event. A watcher with `Wait` receives every
-//! accepted event. Read it without long pauses, because all other watchers have to wait for it.
+//! accepted event. Read such a watcher without long pauses, because all other watchers have to wait
+//! for it.
 //!
 //! [`WatcherStats`](stats::WatcherStats) shows how full a watcher's queue has been, and how many
 //! events the watcher has lost.
@@ -92,26 +93,26 @@ The [`record`] module contains the recorder's parts, [`sink`] the stores, and [`
 //! # Threads of the bus
 //!
 //! A bus has one dispatcher thread, unless it is [inline](Broadcaster::new_inline), and one thread
-//! for each handler that is spawned on it. While a task waits with a deadline, one more thread runs
-//! the timer.
+//! for each handler that is spawned on it. While a task is waiting with a deadline, an additional
+//! thread runs the timer.
 //!
-//! Code on these threads never waits for the bus itself, because such a wait could never end. This
-//! applies to filters, hooks, handlers and wakers, to an event's `Clone` and `Drop` when they run
-//! on these threads, and to the destructors of everything that these own. Calls that would
-//! otherwise wait return instead:
+//! Code on the bus's threads never waits for the bus itself, because such a wait could never end.
+//! The rule applies to filters, hooks, handlers and wakers, to an event's `Clone` and `Drop` when
+//! they run on these threads, and to the destructors of everything owned by any of these. If a call
+//! would otherwise wait, it returns instead:
 //!
-//! - A publish that would wait returns `Full`.
+//! - A publish call that would wait returns `Full`.
 //! - [`flush`](Broadcaster::flush) returns [`WouldDeadlock`](error::FlushError::WouldDeadlock).
 //! - [`shutdown`](Broadcaster::shutdown) closes the bus, and returns a report that is not complete.
 //!
 //! On a target without threads, such as `wasm32-unknown-unknown`, an
-//! [inline](Broadcaster::new_inline) bus works, and [`Broadcaster::new`] returns an error. That
-//! target has no clock either, so every timeout expires immediately. A wait without a timeout never
-//! ends if the waiting thread is the only one that could end it.
+//! [inline](Broadcaster::new_inline) bus works, and [`Broadcaster::new`] returns an error.
+//! `wasm32-unknown-unknown` has no clock either, so every timeout expires immediately. A wait
+//! without a timeout never ends if the waiting thread is the only one that could end it.
 //!
-//! If a process forks, the child has none of these threads. The child's copy of a bus therefore has
-//! no dispatcher. A publisher may still deliver an event directly, but queued events stay queued,
-//! and a thread that waits for them waits forever. Create the bus after the fork.
+//! If a process forks, the child has none of the bus's threads. The child's copy of a bus therefore
+//! has no dispatcher. A publisher may still deliver an event directly, but queued events stay
+//! queued, and a thread that waits for these events waits forever. Create the bus after the fork.
 //!
 //! # Panics
 //!
@@ -135,8 +136,8 @@ The [`record`] module contains the recorder's parts, [`sink`] the stores, and [`
 //!
 //! With `--cfg eventcast_loom`, the bus and your code around it run under the model checker
 //! [loom](https://docs.rs/loom). A bug such as a lost shutdown signal then makes a test fail every
-//! time. With that flag, the [`testing`] module contains the parts that such a test needs.
-//! `docs/model-checking.md` in the repository shows the `Cargo.toml` to start with, and
+//! time. With `--cfg eventcast_loom`, the [`testing`] module contains the parts that such a test
+//! needs. `docs/model-checking.md` in the repository shows the `Cargo.toml` to start with, and
 //! `examples/bus/model_checking.rs` contains such a test.
 //!
 //! # The book
@@ -184,8 +185,8 @@ pub mod event {
     };
 }
 
-/// The correlator, which folds repeats into counts and similar events into one, and suppresses
-/// floods.
+/// The correlator, which folds repeats into counts, folds similar events into one event, and
+/// suppresses floods.
 ///
 /// Every recording has its own correlator. A program can also use a correlator without a recording.
 #[cfg(feature = "recorder")]
@@ -203,8 +204,8 @@ pub mod correlator {
     pub use crate::record::correlator::{CorrelationKey, CorrelatorOptions, EventCorrelator};
 }
 
-/// Sinks: the contract that a store implements, the stores that the library provides, and the types
-/// for reading them.
+/// Sinks, including the contract that a store implements, the stores that the library provides, and
+/// the types for reading them.
 #[cfg(feature = "recorder")]
 pub mod sink {
     #[doc(alias = "block_on")]

@@ -1,5 +1,5 @@
-//! Support for types that are deserialized only from objects: options in configuration files, and
-//! the parts of an event.
+//! Support for types that are deserialized only from objects, which are the options in
+//! configuration files and the parts of an event.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use serde::{Deserializer, forward_to_deserialize_any};
 
 /// Implements `serde::Deserialize` for a type that is deserialized only from an object. The second
 /// type is private, and has the same fields and a `deserialize` function that is derived with
-/// `remote`. The derived function is an inherent one. If it were derived on the type itself, it
-/// would be public, and would accept a list.
+/// `remote`. The derived function is an inherent function. If it were derived on the public type
+/// itself, it would be public, and would accept a list.
 macro_rules! object_only {
     ($type:ty, $object:ty) => {
         impl<'de> serde::Deserialize<'de> for $type {

@@ -6,19 +6,19 @@
 //! differs from the real library, and why it is sound nevertheless:
 //!
 //! * crossbeam's queues are opaque to loom, so a small bounded queue in `sync/model.rs` replaces
-//!   all of them. It guarantees less than crossbeam does. Its only happens-before relationships are
-//!   from sending a value to receiving it, and from receiving it to reusing its slot. It reports
-//!   "full" and "empty" where crossbeam would wait for another thread that is in the middle of an
-//!   operation.
+//!   all of them. The replacement guarantees less than crossbeam does. Its only happens-before
+//!   relationships are from sending a value to receiving it, and from receiving it to reusing its
+//!   slot. The replacement reports "full" and "empty" where crossbeam would wait for another thread
+//!   that is in the middle of an operation.
 //! * Most models have a gate with a single cell, and no spurious wake-ups. `Detail` in
-//!   `sync/model.rs` configures this for each model, and docs/verification.md lists the models with
-//!   more cells and spurious wake-ups.
+//!   `sync/model.rs` configures both settings for each model, and docs/verification.md lists the
+//!   models with more cells and spurious wake-ups.
 //! * A token whose operations take a single step replaces [`parker`]. The real parker has its own
 //!   model, `direct::a_token_against_a_park`, in which a lock replaces crossbeam's `AtomicCell`.
 //! * The replacement for a queue knows how many values were sent to it. The real queue counts them
 //!   with [`pushed`], which the model `controls::a_count_of_pushes_against_pops` explores.
-//! * An atomic exchange of one flag replaces the `TryMutex`, and threads that wait for it yield.
-//!   loom's own lock would block where `try_lock` must fail.
+//! * An atomic exchange of one flag replaces the `TryMutex`, and threads that wait for the lock
+//!   yield. loom's own lock would block where `try_lock` must fail.
 //! * Time does not pass. A timeout of zero expires immediately, and any other timeout never expires
 //!   (`clock.rs`).
 //! * Spinning is disabled, because it explores nothing that parking does not explore. An awaited
@@ -53,15 +53,15 @@ pub(crate) use real::*;
 #[cfg(all(feature = "select", not(eventcast_loom)))]
 pub(crate) use signal::{Select, Signal};
 
-/// Whether time passes. It does not pass in a model, nor on WebAssembly without an operating
+/// Whether time passes. Time does not pass in a model, nor on WebAssembly without an operating
 /// system, where the standard library has no clock.
 pub(crate) const HAS_TIME: bool =
     cfg!(not(any(eventcast_loom, all(target_family = "wasm", target_os = "unknown"))));
 
-/// Returns a number that is unique in this process. It identifies a bus, and distinguishes its
-/// threads from other threads.
+/// Returns a number that is unique in this process. The number identifies a bus, and distinguishes
+/// the bus's threads from other threads.
 pub(crate) fn unique_id() -> u64 {
-    // This is not the model's atomic, because an identifier establishes no happens-before
+    // The model's atomic is not used here, because an identifier establishes no happens-before
     // relationship, and loom's atomics cannot be stored in a static.
     use core::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -69,27 +69,29 @@ pub(crate) fn unique_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A counter that is used only for statistics, so that no decision depends on it. It wraps around.
+/// A counter that is used only for statistics, so that no decision depends on it. The counter wraps
+/// around.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(core::sync::atomic::AtomicU64);
 
 impl Tally {
-    // As above, this is not the model's atomic, because a count establishes no happens-before
-    // relationship.
+    // As in `unique_id`, the model's atomic is not used here, because a count establishes no
+    // happens-before relationship.
     pub(crate) fn add(&self, count: u64) {
         // Relaxed: only the number matters.
         self.0.fetch_add(count, core::sync::atomic::Ordering::Relaxed);
     }
 
     pub(crate) fn get(&self) -> u64 {
-        // Relaxed: as above.
+        // Relaxed: only the number matters, as in `add`.
         self.0.load(core::sync::atomic::Ordering::Relaxed)
     }
 }
 
-/// The maps for the correlator's caches. Each shard has its own lock, which is the real one in
-/// every configuration. Threads whose objects share a shard contend for its lock. No model includes
-/// the correlator, so no model needs to see these locks. `record/mod.rs` documents their order.
+/// The maps for the correlator's caches. Each shard has its own lock, which is the real lock in
+/// every configuration. If the objects of several threads share a shard, the threads contend for
+/// its lock. No model includes the correlator, so no model needs to see these locks.
+/// `record/mod.rs` documents the order of the locks.
 #[cfg(feature = "recorder")]
 pub(crate) use dashmap::{DashMap, SharedValue};
 
@@ -109,11 +111,11 @@ mod real {
     pub(crate) use std::sync::Arc;
     pub(crate) use std::thread_local;
 
-    /// The library's lock, for short critical sections outside the publish path. It is never
+    /// The library's lock, for short critical sections outside the publish path. The lock is never
     /// poisoned.
     pub(crate) use parking_lot::Mutex;
 
-    /// The same lock, for values that some threads access without waiting.
+    /// The same lock as `Mutex`, for values that some threads access without waiting.
     pub(crate) use parking_lot::{Mutex as TryMutex, MutexGuard as TryMutexGuard};
 
     pub(crate) mod atomic {
@@ -127,8 +129,8 @@ mod real {
     /// The number of times that the bus's wait loops spin and check again before they yield. Each
     /// spin is twice as long as the previous one.
     pub(crate) const SPINS: u32 = 3;
-    /// The number of times that these loops then yield the processor and check again before they
-    /// park.
+    /// The number of times that the bus's wait loops, after spinning, yield the processor and check
+    /// again before they park.
     pub(crate) const YIELDS: u32 = 3;
     /// The number of times that a non-waiting publisher checks a full queue again. Each spin is
     /// twice as long as the previous one. Together, the spins take less than a microsecond.
@@ -139,8 +141,8 @@ mod real {
     /// The number of rounds without a sleeping reader after which the dispatcher may lend the
     /// fan-out.
     pub(crate) const BUSY_ROUNDS: u32 = 4;
-    /// The minimum number of waiting entries that a blocking receive pulls immediately. It pulls
-    /// fewer entries only when it would otherwise sleep.
+    /// The minimum number of waiting entries that a blocking receive pulls immediately. A blocking
+    /// receive pulls fewer entries only when it would otherwise sleep.
     pub(crate) const MANY: usize = 32;
     /// The number of deliveries that an awaited handler handles before it yields to other tasks.
     pub(crate) const TURN: usize = 100;
@@ -174,12 +176,12 @@ mod real {
         }
     }
 
-    /// The sending end of a bounded queue between threads. It is a crossbeam channel whose blocking
-    /// methods are never used.
+    /// The sending end of a bounded queue between threads. The queue is a crossbeam channel whose
+    /// blocking methods are never used.
     #[derive(Debug)]
     pub(crate) struct Sender<T>(crossbeam_channel::Sender<T>, Arc<Popped>);
 
-    /// The receiving end of a [`Sender`]. Only one thread at a time uses it.
+    /// The receiving end of a [`Sender`]. Only one thread at a time uses the receiver.
     #[derive(Debug)]
     pub(crate) struct Receiver<T>(crossbeam_channel::Receiver<T>, Arc<Popped>);
 
@@ -190,15 +192,15 @@ mod real {
 
     impl<T> Sender<T> {
         /// Sends a value without waiting. Returns the value as the error if the queue is full. The
-        /// queue is never disconnected: the sending thread also keeps a receiver alive, or has been
-        /// stopped by other means.
+        /// queue is never disconnected, because the sending thread either keeps a receiver alive as
+        /// well, or has been stopped by other means.
         #[inline]
         pub(crate) fn try_send(&self, value: T) -> Result<(), T> {
             self.0.try_send(value).map_err(crossbeam_channel::TrySendError::into_inner)
         }
 
-        /// Returns whether the queue is full. This is a hint, because other threads change the
-        /// queue at any time.
+        /// Returns whether the queue is full. The result is a hint, because other threads may
+        /// change the queue at any time.
         pub(crate) fn is_full(&self) -> bool {
             self.0.is_full()
         }
@@ -223,27 +225,27 @@ mod real {
             self.1.count(|| self.0.try_recv().ok()).map(take)
         }
 
-        /// Returns the number of values that are queued now. This is a hint, because other threads
-        /// change the queue at any time.
+        /// Returns the number of values that are queued now. The result is a hint, because other
+        /// threads may change the queue at any time.
         #[inline]
         pub(crate) fn len(&self) -> usize {
             self.0.len()
         }
 
-        /// Returns whether the queue is empty. This is also only a hint.
+        /// Returns whether the queue is empty. The result is only a hint.
         pub(crate) fn is_empty(&self) -> bool {
             self.0.is_empty()
         }
 
-        /// Returns whether the queue is full. This is also only a hint. For the only receiver, a
-        /// queue that is not full stays that way until other threads send.
+        /// Returns whether the queue is full. The result is only a hint. If the only receiver finds
+        /// that the queue is not full, the queue stays that way until other threads send.
         pub(crate) fn is_full(&self) -> bool {
             self.0.is_full()
         }
     }
 
-    /// A queue between threads, which is one of crossbeam's two queues. Its users count the entries
-    /// in it, which bounds its length.
+    /// A queue between threads, which is one of crossbeam's two queues. The users of the queue
+    /// count its entries, which bounds its length.
     #[derive(Debug)]
     pub(crate) enum Fifo<T> {
         /// A short queue, which allocates its memory when the first entry is pushed. Each entry
@@ -254,7 +256,8 @@ mod real {
         Long(Box<SegQueue<T>>),
     }
 
-    /// The maximum number of entries in a short queue. Two segments take the same amount of memory.
+    /// The maximum number of entries in a short queue. Two segments of a long queue take the same
+    /// amount of memory.
     const SHORT: u8 = 64;
 
     impl<T> Fifo<T> {
@@ -287,11 +290,11 @@ mod real {
         }
     }
 
-    /// Returns the number of cells in the gate. It is the number of threads that can run in
-    /// parallel, rounded up to a power of two, and clamped to between 2 and 32.
+    /// Returns the number of cells in the gate. The number of cells is the number of threads that
+    /// can run in parallel, rounded up to a power of two, and clamped to between 2 and 32.
     pub(crate) fn gate_cells() -> usize {
-        // The system reads files to determine this number, which takes longer than creating the
-        // rest of a bus.
+        // To determine the number of threads, the system reads files, which takes longer than
+        // creating the rest of a bus.
         static CELLS: OnceLock<usize> = OnceLock::new();
         *CELLS.get_or_init(|| {
             let threads = std::thread::available_parallelism().map_or(4, usize::from);
@@ -310,9 +313,9 @@ mod real {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         // A thread that is being torn down keeps its cell, which has no destructor, except on
-        // systems without native thread-local storage. There, it gets a number that another thread
-        // may also have. This spreads the load less evenly, and two such threads inside one inline
-        // bus count as one.
+        // systems without native thread-local storage. On such a system, the thread gets a number
+        // that another thread may also have. The load is then spread less evenly, and two threads
+        // with the same number inside one inline bus count as one.
         THREAD
             .try_with(|cell| {
                 if cell.get() == usize::MAX {

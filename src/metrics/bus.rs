@@ -52,15 +52,16 @@ fn level(count: u64) -> f64 {
 }
 
 impl BusStats {
-    /// Publishes these counters through the `metrics` crate, for a bus with this name. Call it when
-    /// metrics are scraped. A scrape costs one `bus.stats()` call and a few dozen calls to the
-    /// metrics recorder.
+    /// Publishes these counters through the `metrics` crate, for a bus with the given name. Call
+    /// this method when metrics are scraped. A scrape costs one `bus.stats()` call and a few dozen
+    /// calls to the metrics recorder.
     ///
     /// `docs/stability.md` in the repository lists the metrics with their labels. Each watcher is
     /// labelled with its name. The values include all watchers that have had the name, both
     /// registered and [departed](BusStats::departed_by_name), so counters never decrease when a
-    /// watcher is dropped. Watchers without a name are summed up in the series `(unnamed)`. A bus
-    /// without such watchers does not have this series.
+    /// watcher is dropped. The `(unnamed)` series sums up the values of unnamed watchers, and of
+    /// departed watchers whose names are not kept in `departed_by_name`. A bus that has had no such
+    /// watchers does not have this series.
     ///
     /// # Examples
     ///
@@ -117,7 +118,7 @@ impl BusStats {
     /// Returns the values for each label, including the values of departed watchers.
     fn by_label(&self) -> BTreeMap<&str, WatcherStats> {
         let mut labels: BTreeMap<&str, WatcherStats> = BTreeMap::new();
-        // A departed watcher no longer has a queue.
+        // A departed watcher no longer has a queue, so its high-water mark does not count.
         let mut rest = WatcherStats { high_water: 0, ..self.departed.clone() };
         for gone in &self.departed_by_name {
             rest.subtract(gone);
@@ -128,8 +129,8 @@ impl BusStats {
             labels.entry(label).or_default().add(watcher);
         }
         // Without this check, a bus whose watchers all have names would export a series of zeros.
-        // If all of these counters are zero, no unnamed watcher has left a gauge that needs to be
-        // reset.
+        // If all counters in `rest` are zero, none of these departed watchers has left a gauge that
+        // needs to be reset.
         let name = rest.name.clone();
         if rest != (WatcherStats { name, policy: rest.policy, ..WatcherStats::default() }) {
             labels.entry(UNNAMED).or_default().add(&rest);

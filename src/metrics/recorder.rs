@@ -41,12 +41,13 @@ const DEGRADED: &str = "eventcast_recording_degraded_groups";
 
 impl EventBroadcasterStats {
     /// Publishes the counters of the bus, the recorders and the recordings through the `metrics`
-    /// crate, for a broadcaster with this name. See
+    /// crate, for a broadcaster with the given name. See
     /// [`BusStats::emit_metrics`](crate::stats::BusStats::emit_metrics).
     pub fn emit_metrics(&self, bus: &str) {
         self.bus.emit_metrics(bus);
         self.recorder.emit_metrics(bus);
-        // Recordings that share a name are summed up, whether they have ended or are still running.
+        // If recordings share a name, their counters are summed up, whether the recordings have
+        // ended or are still running.
         let mut named: BTreeMap<&str, RecordingStats> = BTreeMap::new();
         for recording in &self.recordings {
             let name = &recording.watcher.name;
@@ -79,7 +80,8 @@ impl RecorderStats {
 }
 
 impl RecordingStats {
-    /// Publishes the recording's counters. The counters of its watcher are published with the bus.
+    /// Publishes the recording's counters. The counters of the recording's watcher are published
+    /// together with the bus's counters.
     fn emit_metrics(&self, bus: &str) {
         let labels = || [("bus", bus.to_owned()), ("recording", self.watcher.name.clone())];
         for (outcome, count) in [
@@ -115,8 +117,8 @@ impl RecordingStats {
 }
 
 impl CorrelatorStats {
-    /// Publishes these counters through the `metrics` crate, for your own correlator with this
-    /// name. A recording's metrics already include its correlator. See
+    /// Publishes these counters through the `metrics` crate, for your own correlator with the given
+    /// name. A recording's metrics already cover the recording's correlator. See
     /// [`BusStats::emit_metrics`](crate::stats::BusStats::emit_metrics).
     pub fn emit_metrics(&self, correlator: &str) {
         let name = || correlator.to_owned();

@@ -29,7 +29,7 @@ std::thread_local! {
     static DETAIL: Cell<Detail> = const { Cell::new(Detail { gate_cells: 2, spurious_wakeups: true }) };
 }
 
-/// Sets the level of detail of the models that this thread explores from now on.
+/// Sets the level of detail for the models that this thread explores from now on.
 pub(crate) fn set_detail(detail: Detail) {
     DETAIL.set(detail);
 }
@@ -50,14 +50,15 @@ pub(crate) const YIELDS: u32 = 0;
 pub(crate) const LOOKS: u32 = 0;
 pub(crate) const GATHER: u32 = 0;
 /// The number of rounds after which the dispatcher may lend the fan-out, and the minimum number of
-/// entries that a blocking receive pulls immediately. Both are small to keep executions short.
+/// entries that a blocking receive pulls immediately. Both numbers are small to keep executions
+/// short.
 pub(crate) const BUSY_ROUNDS: u32 = 1;
 pub(crate) const MANY: usize = 1;
-/// The number of deliveries that an awaited handler handles before it yields to other tasks. It is
-/// small to keep executions short.
+/// The number of deliveries that an awaited handler handles before it yields to other tasks. The
+/// number is small to keep executions short.
 pub(crate) const TURN: usize = 2;
 
-/// loom's lock without poisoning, like `parking_lot`'s.
+/// loom's lock, but without poisoning, like `parking_lot`'s lock.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
@@ -117,15 +118,15 @@ impl<T> std::ops::Deref for TryMutexGuard<'_, T> {
 
 impl<T> std::ops::DerefMut for TryMutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and the guard is borrowed exclusively.
+        // SAFETY: this guard's thread has set `is_locked`, and the guard is borrowed exclusively.
         self.0.value.with_mut(|value| unsafe { &mut *value })
     }
 }
 
 impl<T> Drop for TryMutexGuard<'_, T> {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `try_lock`. This is a swap, because loom does not know
-        // that a store follows this thread's exchange.
+        // Release: pairs with the Acquire in `try_lock`. A swap is used here, because loom does not
+        // know that a store follows this thread's exchange.
         self.0.is_locked.swap(false, Ordering::Release);
     }
 }
@@ -157,8 +158,8 @@ impl AtomicWaker {
         // Relaxed: a failed exchange reads nothing.
         let begun = self.state.compare_exchange(0, REGISTERING, Ordering::Acquire, Ordering::Relaxed);
         if begun.is_err() {
-            // A `take` is in progress. It may have seen no waker, so the task checks again. This is
-            // a spin loop until that `take` has ended.
+            // A `take` call is in progress, and may not have seen a waker, so the task checks
+            // again. The task spins in this way until the `take` call has ended.
             waker.wake_by_ref();
             return hint::spin_loop();
         }
@@ -209,12 +210,13 @@ impl Thread {
     }
 }
 
-/// Parks this thread. This is a stand-in for the system's own park function.
+/// Parks this thread. Replaces the system's own park function in a model.
 pub fn park() {
     TOKEN.with(|token| park_until(token, None));
 }
 
-/// A stand-in for crossbeam's `AtomicCell`. Its exchanges acquire and release like the real ones.
+/// A stand-in for crossbeam's `AtomicCell`, with exchanges that acquire and release like the real
+/// ones.
 #[derive(Debug)]
 pub(crate) struct AtomicCell<T>(Mutex<T>);
 
@@ -310,8 +312,8 @@ loom::thread_local! {
     static THREAD: Cell<usize> = Cell::new(usize::MAX);
 }
 
-/// Returns the number that was assigned to this thread at its first call. loom numbers threads the
-/// same way in each execution.
+/// Returns the number that was assigned to this thread when it first called this function. loom
+/// numbers threads the same way in each execution.
 pub(crate) fn thread_number() -> usize {
     THREAD.with(|cell| {
         if cell.get() == usize::MAX {
@@ -323,8 +325,8 @@ pub(crate) fn thread_number() -> usize {
     })
 }
 
-/// A stand-in for crossbeam's queues: an array of stamped slots, based on D. Vyukov's bounded
-/// queue.
+/// A stand-in for crossbeam's queues, which is an array of stamped slots based on D. Vyukov's
+/// bounded queue.
 #[derive(Debug)]
 struct ModelQueue<T> {
     slots: Box<[ModelSlot<T>]>,
@@ -334,8 +336,8 @@ struct ModelQueue<T> {
 
 #[derive(Debug)]
 struct ModelSlot<T> {
-    /// The state of the slot: `2 * lap` if it is empty for that lap, `2 * lap + 1` if it is filled
-    /// in that lap.
+    /// The state of the slot. If the slot is empty for a lap, the stamp is `2 * lap`. If the slot
+    /// is filled in that lap, the stamp is `2 * lap + 1`.
     stamp: AtomicUsize,
     value: UnsafeCell<MaybeUninit<T>>,
 }
@@ -349,7 +351,7 @@ pub(crate) struct Receiver<T>(Arc<ModelQueue<T>>);
 // SAFETY: a thread touches a slot's value only between winning its index (each has only one winner)
 // and publishing its stamp.
 unsafe impl<T: Send> Send for ModelQueue<T> {}
-// SAFETY: as above. Values are moved in and out, never shared.
+// SAFETY: as for `Send`. Values are moved into and out of the slots, but are never shared.
 unsafe impl<T: Send> Sync for ModelQueue<T> {}
 
 impl<T> ModelQueue<T> {
@@ -402,8 +404,8 @@ impl<T> Sender<T> {
     }
 
     pub(crate) fn pushed(&self) -> u64 {
-        // Relaxed: this is only an index, as in `try_send`. It includes values that the caller
-        // knows to have been sent, and excludes values that are sent after the caller's next
+        // Relaxed: this is only an index, as in `try_send`. The index includes values that the
+        // caller knows to have been sent, and excludes values that are sent after the caller's next
         // Release.
         self.0.tail.load(Ordering::Relaxed) as u64
     }
@@ -439,7 +441,7 @@ impl<T> Receiver<T> {
         self.try_recv().map(take)
     }
 
-    /// Always returns 1. Callers use the length only as a size hint, and 1 is safe for every
+    /// Always returns 1. Callers use the length only as a size hint, and 1 is a safe hint for every
     /// length.
     #[allow(clippy::unused_self, reason = "as the real one")]
     pub(crate) fn len(&self) -> usize {
@@ -458,7 +460,8 @@ impl<T> Receiver<T> {
     }
 }
 
-/// A stand-in that consists of the bounded queue. Its users guarantee that it is never full.
+/// A stand-in that consists of the bounded queue. The users of the queue guarantee that it is never
+/// full.
 #[derive(Debug)]
 pub(crate) struct Fifo<T>(Sender<T>, Receiver<T>);
 

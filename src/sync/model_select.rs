@@ -59,8 +59,8 @@ impl Signal {
     }
 }
 
-/// A stand-in for crossbeam's `Select` in a model. It waits only for watchers, and loom can wake
-/// it.
+/// A stand-in for crossbeam's `Select` in a model. The stand-in waits only for watchers, and loom
+/// can wake it.
 ///
 /// The watchers are added with [`Watcher::add_to`](crate::Watcher::add_to).
 #[derive(Debug)]
@@ -97,7 +97,8 @@ impl Select<'_> {
         }
     }
 
-    /// Returns whether the token is present. If it is not, its arrival will wake this thread.
+    /// Returns whether the token is present. If the token is not present, its arrival will wake
+    /// this thread.
     fn is_ready(&self, signal: &Signal) -> bool {
         let mut state = signal.token.0.lock();
         if !state.is_there {

@@ -1,10 +1,10 @@
 //! A token for which one thread at a time can wait.
 //!
-//! Giving the token takes no lock, because publishers give it to the threads that they wake. The
-//! token is a flag. The thread that waits for the token stores its handle in a cell. A different
-//! thread may wait each time. In some older versions of Rust, such as 1.85, a handle is larger than
-//! a pointer. In that case, crossbeam's cell holds an internal lock for the duration of an
-//! exchange.
+//! Giving the token does not take a lock, because publishers give it to the threads that they wake.
+//! The token is a flag. The thread waiting for the token stores its thread handle in a cell. A
+//! different thread may wait each time. In some older versions of Rust, such as 1.85, a handle is
+//! larger than a pointer. In that case, crossbeam's cell holds an internal lock for the duration of
+//! an exchange.
 //!
 //! No wake-up is lost. The waiting side puts its handle into the cell, and then checks the flag.
 //! The waking side sets the flag, and then takes the contents of the cell. Both sides exchange the
@@ -38,7 +38,8 @@ pub struct Unparker(Arc<Token>);
 
 struct Token {
     is_given: AtomicBool,
-    /// The thread that is waiting or about to wait. The cell's exchanges acquire and release.
+    /// The thread that is waiting or about to wait. The cell's exchanges have acquire and release
+    /// semantics.
     sleeper: AtomicCell<Option<thread::Thread>>,
 }
 
@@ -77,7 +78,7 @@ impl Parker {
 }
 
 impl Unparker {
-    /// Gives the token, and wakes the thread that waits for it. Takes no lock.
+    /// Gives the token, and wakes the thread waiting for it. Does not take a lock.
     pub fn unpark(&self) {
         // Release: pairs with the Acquire in `take`. A store would be enough, but loom does not
         // know that a store follows the swap of a park that found the flag unset.

@@ -2,8 +2,8 @@
 //!
 //! The receiving side counts the values that it pops. The sum of this count and the queue's length
 //! is the number of pushes if no pop happens between the two reads. The count is therefore odd
-//! while a pop is in progress, and a thread that reads it waits until the count is even and stays
-//! the same. This is a sequence lock, in which the writer never waits.
+//! while a pop is in progress, and a thread that reads the count waits until it is even and stays
+//! the same. The count is a sequence lock whose writer never waits.
 
 #[cfg(not(eventcast_loom))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -28,7 +28,7 @@ impl Popped {
         Self { word: AtomicU64::new(0) }
     }
 
-    /// Calls `pop`, and increments the count if it popped a value.
+    /// Calls `pop`, and increments the count if `pop` returned a value.
     #[inline]
     pub fn count<R>(&self, pop: impl FnOnce() -> Option<R>) -> Option<R> {
         // Relaxed: the receiving side's lock orders this load.

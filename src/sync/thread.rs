@@ -1,4 +1,4 @@
-//! loom's threads.
+//! The thread functions for models, which use loom's threads.
 
 pub(crate) use loom::thread::{JoinHandle, yield_now};
 pub(crate) use std::thread::panicking;

@@ -1,4 +1,4 @@
-//! Explores models, and rejects a model that explores nothing, or less than it claims.
+//! Explores models, and rejects models that explore nothing, or less than they claim.
 
 use std::env;
 use std::fmt;
@@ -13,19 +13,19 @@ use crate::sync::{Detail, set_detail};
 
 use super::failure::Step;
 
-/// A model that should be explored completely fails after this number of executions, because
-/// something has made it too large.
+/// The maximum number of executions of a model that should be explored completely. If a model
+/// reaches this number, it fails, because something has made it too large.
 const TOO_MANY: usize = 4_000_000;
 
-/// The maximum number of steps in one execution. A model that takes more steps is assumed to be in
-/// an endless loop.
+/// The maximum number of steps in one execution. If a model takes more steps, it is assumed to be
+/// in an endless loop.
 const MOST_BRANCHES: usize = 50_000;
 
 /// The number of executions after which loom checks its limits.
 const INTERVAL: usize = 500;
 
-/// The settings with which a model is explored. By default, loom explores all executions with at
-/// most two preemptions, the gate has one cell, and threads do not wake spuriously.
+/// The settings for exploring a model. By default, loom explores all executions with at most two
+/// preemptions, the gate has one cell, and threads do not wake spuriously.
 ///
 /// A preemption is a switch away from a thread that could have continued. Switches away from a
 /// waiting thread do not count.
@@ -51,7 +51,7 @@ impl Default for Exploration {
 }
 
 impl Exploration {
-    /// Sets the maximum number of preemptions in each execution, 2 by default. With 0, loom
+    /// Sets the maximum number of preemptions in each execution. Defaults to 2. With 0, loom
     /// switches away from a thread only where the thread waits or ends.
     #[doc(alias = "preemption_bound")]
     pub fn preemptions(self, preemptions: usize) -> Self {
@@ -82,12 +82,12 @@ impl Exploration {
     }
 
     /// Explores the model in steps, first with at most one preemption, then with one more in each
-    /// step, up to its bound. Returns the extent of the last step. A failure stops the exploration,
-    /// so a failure is found with as few preemptions as it needs.
+    /// step, up to the bound. Returns the extent of the last step. A failure stops the exploration,
+    /// so a failure is found with as few preemptions as possible.
     ///
     /// Environment variables change the limits. Stopping at such a limit is not a failure.
     ///
-    /// - `LOOM_MAX_PREEMPTIONS` runs only one step, with this bound.
+    /// - `LOOM_MAX_PREEMPTIONS` runs only one step, with the given bound.
     /// - `LOOM_MAX_PERMUTATIONS` and `LOOM_MAX_DURATION` (in seconds) limit each step.
     ///
     /// `LOOM_LOG`, `LOOM_LOCATION`, `LOOM_MAX_BRANCHES` (50,000 if it is not set),
@@ -142,8 +142,8 @@ impl Exploration {
         explored
     }
 
-    /// Explores one step. Returns the number of its executions, and whether the step was explored
-    /// completely.
+    /// Explores one step. Returns the number of executions in the step, and whether the step was
+    /// explored completely.
     #[allow(clippy::disallowed_methods, reason = "the time of who explores, outside the model")]
     fn step<F>(self, preemptions: usize, model: Arc<F>) -> (usize, bool)
     where
@@ -167,7 +167,7 @@ impl Exploration {
             model();
         });
         let executions = Step::executions();
-        // loom also counts the execution that it no longer starts.
+        // loom's count includes one execution that loom no longer starts.
         let is_stopped = most.is_some_and(|most| executions + 1 >= most)
             || longest.is_some_and(|longest| began.elapsed() >= longest);
         (executions, !is_stopped)

@@ -2,8 +2,8 @@
 //!
 //! A panic inside loom, for example because of a deadlock, unwinds a thread of the model. The
 //! thread's destructors take further steps, loom panics again, and the process aborts. The test's
-//! first message is then lost, because the test harness captures it. A panic hook therefore prints
-//! the message, and exits the process before anything unwinds.
+//! first message is then lost, because the test harness has captured the message. A panic hook
+//! therefore prints the message, and exits the process before anything unwinds.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::RefCell;
@@ -51,7 +51,7 @@ impl Step {
         Self(())
     }
 
-    /// Counts an execution, on the thread that began the step.
+    /// Counts an execution. Must be called on the thread that began the step.
     pub(super) fn next() {
         with(|execution| {
             execution.number += 1;
@@ -59,7 +59,8 @@ impl Step {
         });
     }
 
-    /// Returns the number of executions in the step, on the thread that began it.
+    /// Returns the number of executions in the step. Must be called on the thread that began the
+    /// step.
     pub(super) fn executions() -> usize {
         with(|execution| execution.number).unwrap_or_default()
     }

@@ -18,8 +18,8 @@
 //! * `Select` (with the `select` feature) replaces crossbeam's `Select` and waits for watchers.
 //! * `Sign` and `Gone` let a model wait until the holder of a `Sign` is dropped.
 //!
-//! No signature contains a loom type. A model uses loom's own threads and atomics. They must come
-//! from the same loom version that eventcast uses. eventcast works with any 0.7 version.
+//! No signature contains a loom type. A model uses loom's own threads and atomics. The model and
+//! eventcast must use the same loom version. eventcast works with any 0.7 version.
 //!
 //! A model from `examples/bus/model_checking.rs`:
 //!

@@ -1,4 +1,5 @@
-//! Parts of a model besides the bus: functions that limit the exploration, an event, and a sign.
+//! Parts of a model besides the bus, namely functions that limit the exploration, an event, and a
+//! sign.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use crate::bus::Broadcaster;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// Lets the dispatcher finish its work and go to sleep. Call it in a set-up that is not explored.
+/// Lets the dispatcher finish its work and go to sleep. Call this function in a set-up that is not
+/// explored.
 ///
 /// # Panics
 ///
@@ -40,7 +42,7 @@ pub fn finish() {
     loom::stop_exploring();
 }
 
-/// An event that loom reports if it leaks. Its number distinguishes it from other events.
+/// An event that loom reports if it leaks. The event's number distinguishes it from other events.
 ///
 /// To track events of your own type, let them hold a `Payload` under `--cfg eventcast_loom`.
 #[derive(Clone, Debug)]
@@ -67,7 +69,7 @@ impl Payload {
     }
 }
 
-/// A value whose drop signals that its holder has been dropped.
+/// A value that, when it is dropped, signals that its holder has been dropped.
 #[derive(Debug)]
 pub struct Sign(Arc<(AtomicBool, Notify)>);
 
@@ -104,7 +106,7 @@ impl Gone {
     /// Blocks forever if the sign is never dropped. loom reports this as a deadlock.
     pub fn wait(self) {
         // Acquire: pairs with the Release of the drop.
-        // `Notify::wait` may return spuriously, so this is a loop.
+        // `Notify::wait` may return spuriously, so it is called in a loop.
         while !self.0.0.load(Ordering::Acquire) {
             self.0.1.wait();
         }

@@ -10,8 +10,8 @@ use loom::sync::mpsc;
 /// A sleeping task. The channel is empty until the task is woken.
 struct Task {
     woken: mpsc::Sender<()>,
-    /// The receiver for `woken`, used only by the task's own thread. The task owns it so that a
-    /// late wake-up does not count as a leak.
+    /// The receiver for `woken`, used only by the task's own thread. The task owns the receiver so
+    /// that a late wake-up does not count as a leak.
     sleep: Mutex<mpsc::Receiver<()>>,
 }
 
@@ -22,11 +22,11 @@ impl Wake for Task {
     }
 }
 
-/// Polls a future on this thread until it is ready, but only at the start and after its waker was
-/// called.
+/// Polls a future on this thread until it is ready. The future is polled only at the start and
+/// after its waker has been called.
 ///
-/// loom's own `block_on` also polls once spuriously, and explores its waker's reference count. Use
-/// loom's version in a model that needs this.
+/// loom's own `block_on` also polls once spuriously, and explores its waker's reference count. If a
+/// model needs this behaviour, use loom's version.
 ///
 /// # Blocking
 ///

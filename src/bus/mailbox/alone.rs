@@ -1,5 +1,5 @@
-//! Offers events to a bus's only watcher without sharing them. An inline bus offers events this
-//! way, and any bus offers single events to a ring this way.
+//! Offers events to a bus's only watcher without sharing them. This module is used by inline buses,
+//! and by any bus that offers a single event to a ring.
 
 use crate::bus::policy::OverflowPolicy;
 
@@ -7,12 +7,12 @@ use super::entry::Entry;
 use super::sender::MailboxSender;
 use super::slice::BatchSlice;
 
-/// The maximum size of the events that are moved into a growing batch, in bytes.
+/// The maximum total size, in bytes, of the events that are moved into a growing batch at once.
 const MOST_MOVED: usize = 16 << 10;
 
 impl<T> MailboxSender<T> {
-    /// Returns whether [`offer_alone`](Self::offer_alone) can offer this many events. A ring takes
-    /// only a single event, on any bus.
+    /// Returns whether [`offer_alone`](Self::offer_alone) can offer this number of events. If the
+    /// watcher's queue is a ring, only a single event can be offered, whatever the kind of bus.
     #[inline]
     pub(crate) fn takes_alone(&mut self, events: usize) -> bool {
         let takes = match self.state.policy {
@@ -25,7 +25,7 @@ impl<T> MailboxSender<T> {
             && (self.state.policy == OverflowPolicy::DropOldest || self.credit(events) >= events)
     }
 
-    /// Offers events, the first of which has this position.
+    /// Offers the events in `entry`, where `first` is the position of the first event.
     #[inline]
     pub(crate) fn offer_alone(&mut self, entry: Entry<T>, first: u64) {
         let events = entry.len();

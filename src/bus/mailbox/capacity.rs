@@ -1,7 +1,7 @@
-//! A mailbox's capacity, from the perspective of the threads and tasks that wait for it. These are
-//! either a dispatcher that has already offered the events, or the publishers of an inline bus. An
-//! inline bus accepts an event only if every mailbox that must not lose the event has capacity for
-//! it.
+//! A mailbox's capacity, from the perspective of the threads and tasks waiting for it. The waiting
+//! side is either a dispatcher that has already offered the events, or the publishers of an inline
+//! bus. An inline bus accepts an event only if every mailbox that must not lose the event has
+//! capacity for it.
 
 use crate::bus::counters::DropReason;
 use crate::bus::policy::OverflowPolicy;
@@ -11,13 +11,14 @@ use crate::clock::{Clock, Deadline};
 
 use super::sender::MailboxSender;
 
-/// The state that a publish call keeps while it waits.
+/// The state of a publish call that is waiting for capacity.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
-    /// The watchers whose filters have been run on the first event, with the filters' decisions.
+    /// The ids of the watchers whose filters have been run on the first event, each with its
+    /// filter's decision.
     decisions: Vec<(u64, bool)>,
-    /// The time at which the first of the blocking watchers will begin to lose events. `None` if no
-    /// watcher will.
+    /// The earliest time at which one of the blocking watchers will begin to lose events. `None` if
+    /// none of the blocking watchers will lose events.
     pub(crate) until: Deadline,
 }
 
@@ -27,12 +28,12 @@ impl Call {
         !self.decisions.is_empty()
     }
 
-    /// Clears the filters' decisions, because from now on a different event is the first one.
+    /// Clears the filters' decisions, because the call's first event has changed.
     pub(crate) fn begin_anew(&mut self) {
         self.decisions.clear();
     }
 
-    /// Begins an attempt.
+    /// Begins an attempt to publish.
     pub(crate) fn begin(&mut self) {
         self.until = None;
     }
@@ -42,7 +43,7 @@ impl Call {
     }
 }
 
-/// A mailbox's capacity for the events of a publish call.
+/// A mailbox's capacity for the events in a publish call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// The watcher has capacity for this many events, or loses the events that do not fit.
@@ -56,7 +57,8 @@ pub(crate) enum Room {
 impl<T> MailboxSender<T> {
     // ── for a dispatcher ──
 
-    /// Starts the time limit of the pending events, because the dispatcher now waits for capacity.
+    /// Starts the time limit for the pending events, because the dispatcher is now waiting for
+    /// capacity.
     pub(crate) fn begin_to_wait(&mut self, clock: &Clock) {
         if let OverflowPolicy::WaitFor(limit) = self.state.policy {
             self.deadline = clock.deadline(limit);
@@ -64,13 +66,14 @@ impl<T> MailboxSender<T> {
     }
 
     /// Requests a wake-up from the reader once there is capacity for all pending events, or once
-    /// half the queue is free, whichever happens first. Waking at the first free slot would cost
-    /// one wake-up per event.
+    /// half the queue is free, whichever happens first. Waking the dispatcher at the first free
+    /// slot would cost one wake-up per event.
     pub(crate) fn want_room(&self) {
         let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
         let need = (pending as u64).min((self.state.capacity / 2).max(1));
-        // If the reader is just being dropped, its queue may have been emptied already, and the
-        // difference may be negative. In that case, the dispatcher does not have to wait.
+        // If the reader is being dropped, its queue may already have been emptied, and the
+        // difference may be negative. If the difference is negative, the dispatcher does not have
+        // to wait.
         self.state.want_room((self.sent.queued + need).saturating_sub(self.state.capacity));
     }
 
@@ -79,8 +82,8 @@ impl<T> MailboxSender<T> {
         self.state.is_room_wanted(self.state.consumed())
     }
 
-    /// Drops the pending events if the watcher has stopped, the bus is abandoned, or the deadline
-    /// has passed.
+    /// Drops the pending events if the watcher has been stopped, the bus has been abandoned, or the
+    /// deadline has passed.
     pub(crate) fn give_up_pending(&mut self, clock: &Clock, abandon: bool) {
         let reason = if self.state.is_stopped() && !self.state.has_given_up() {
             DropReason::Stopped
@@ -101,8 +104,9 @@ impl<T> MailboxSender<T> {
         self.state.policy.waits() && !self.state.is_stopped()
     }
 
-    /// Returns the capacity for the events of a publish call. If there is no capacity, records
-    /// since when, so that a watcher with `WaitFor` loses events once its limit has passed.
+    /// Returns the capacity for the events in a publish call. If there is no capacity and the
+    /// policy is `WaitFor`, also starts the policy's time limit, unless the limit has already been
+    /// started. Once the limit has passed, the watcher loses events.
     pub(crate) fn room(&mut self, clock: &Clock, call: &mut Call) -> Room {
         let room = self.look(clock);
         if let (Room::Full | Room::IfFiltered, OverflowPolicy::WaitFor(limit)) = (room, self.state.policy) {
@@ -115,7 +119,7 @@ impl<T> MailboxSender<T> {
         room
     }
 
-    /// Returns the capacity for events, for a caller that does not publish any.
+    /// Returns the capacity for events, for a caller that does not publish any events.
     pub(crate) fn look(&mut self, clock: &Clock) -> Room {
         if !self.waits() {
             return Room::For(usize::MAX);
@@ -139,8 +143,8 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    /// Runs the filter on an event for which there is no capacity, but only once in each publish
-    /// call. Returns whether the filter refuses the event.
+    /// Runs the filter on an event for which there is no capacity, but only once per publish call.
+    /// Returns whether the filter refuses the event.
     pub(crate) fn refuses(&mut self, event: &T, bus: &BusState, call: &mut Call) -> bool {
         let id = self.state.id;
         let known = call.decisions.iter().find(|(watcher, _)| *watcher == id).map(|(_, wants)| *wants);
@@ -148,7 +152,7 @@ impl<T> MailboxSender<T> {
             let Some(filter) = &mut self.filter else { return true };
             let wants = catch_panic(|| filter(event));
             if wants.is_none() {
-                // As in an offer, a panic in a filter stops its watcher.
+                // If a filter panics, its watcher is stopped, as it is when events are offered.
                 self.state.count_panic();
                 bus.stop_offering(&self.state);
             }
@@ -159,8 +163,8 @@ impl<T> MailboxSender<T> {
         !wants
     }
 
-    /// Records that the bus has accepted the event, including the filter's decision if the filter
-    /// has already been run on the event in this call.
+    /// Called when the bus has accepted the event. Records the filter's decision, if the filter has
+    /// already been run on the event in this call.
     pub(crate) fn set_judged(&mut self, call: &Call) {
         let id = self.state.id;
         let decision = call.decisions.iter().find(|(watcher, _)| *watcher == id);
@@ -168,8 +172,8 @@ impl<T> MailboxSender<T> {
     }
 
     /// Requests a wake-up from the reader once there is capacity for `events` events, or once half
-    /// the queue is free, whichever happens first. A pending request for an earlier wake-up is
-    /// kept.
+    /// the queue is free, whichever happens first. If a request for an earlier wake-up is already
+    /// pending, keeps that request.
     pub(crate) fn wish_for(&mut self, events: usize) {
         let need = (events as u64).min((self.state.capacity / 2).max(1));
         let at = (self.sent.queued + need).saturating_sub(self.state.capacity);

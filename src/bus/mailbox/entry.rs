@@ -1,4 +1,4 @@
-//! The events of one publish call.
+//! Entries, which hold the events of publish calls.
 
 use std::slice;
 
@@ -7,8 +7,8 @@ use crate::sync::Arc;
 
 use super::slice::{Positions, SharedBatch, discard};
 
-/// An event, or the events of a batch. An entry is an item in the incoming queue, or the events
-/// that have been gathered from several such items.
+/// A single event, or the events in a batch. An entry is either an item in the incoming queue, or
+/// the events gathered from several such items.
 pub(crate) enum Entry<T> {
     Event(T),
     Batch(Vec<T>),
@@ -31,8 +31,8 @@ impl<T> Entry<T> {
         }
     }
 
-    /// Splits off and returns all events after the first `events`. Returns `None` if there are no
-    /// more events than that.
+    /// Splits off and returns all events after the first `events` events. Returns `None` if the
+    /// entry has no further events.
     #[inline]
     pub(crate) fn split_off(&mut self, events: usize) -> Option<Self> {
         match self {
@@ -41,7 +41,7 @@ impl<T> Entry<T> {
         }
     }
 
-    /// Turns the events into a shared batch. The first event has this position.
+    /// Converts the events into a shared batch, where `first` is the position of the first event.
     #[inline]
     pub(crate) fn share(self, first: u64) -> Arc<SharedBatch<T>> {
         match self {

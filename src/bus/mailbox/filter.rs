@@ -1,4 +1,4 @@
-//! A mailbox's filter. The reader is offered those events of a batch that pass it.
+//! A mailbox's filter. Only the events that pass the filter are offered to the reader.
 
 use std::ops::Range;
 
@@ -13,8 +13,8 @@ impl<T: Clone> MailboxSender<T> {
     #[cold]
     pub(super) fn offer_filtered(&mut self, batch: Arc<SharedBatch<T>>, all: Range<usize>, bus: &BusState) {
         let Some(runs) = self.passing(batch.events(), all.clone()) else {
-            // A panic in a filter stops its watcher, because it is unknown which events the filter
-            // would have let pass.
+            // If a filter panics, its watcher is stopped, because it is unknown which events the
+            // filter would have accepted.
             self.state.count_panic();
             return bus.stop_offering(&self.state);
         };
@@ -29,8 +29,8 @@ impl<T: Clone> MailboxSender<T> {
         if let Some(own) = copied(&batch, &runs) {
             self.offer_part(own, 0..passed, bus);
         } else {
-            // A `Clone` panicked. The watcher loses no events, but keeps the batch alive for
-            // longer.
+            // Cloning an event has panicked. The watcher does not lose any events, but keeps the
+            // whole batch alive for longer.
             self.state.count_panic();
             for run in runs {
                 if self.is_offered() {
@@ -40,8 +40,8 @@ impl<T: Clone> MailboxSender<T> {
         }
     }
 
-    /// Returns the parts of the range that the filter lets pass. Returns `None` if the filter
-    /// panicked, or if there is no filter.
+    /// Returns the parts of the range that pass the filter. Returns `None` if the filter panicked,
+    /// or if there is no filter.
     fn passing(&mut self, events: &[T], range: Range<usize>) -> Option<Vec<Range<usize>>> {
         let (filter, mut judged) = (self.filter.as_mut()?, self.judged.take());
         catch_panic(|| {

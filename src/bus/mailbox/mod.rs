@@ -1,5 +1,5 @@
-//! One watcher's mailbox: its queue, the sender on the dispatcher, and the receiver on the reader's
-//! thread.
+//! A watcher's mailbox, which consists of a queue, a sender on the dispatcher, and a receiver on
+//! the reader's thread.
 
 mod alone;
 mod capacity;

@@ -1,4 +1,4 @@
-//! Offers events to watchers with `DropOldest`, for which new events always fit.
+//! Offers events to watchers with the `DropOldest` policy, whose queues always accept new events.
 
 use std::ops::Range;
 
@@ -9,8 +9,8 @@ use super::sender::MailboxSender;
 use super::slice::{BatchSlice, SharedBatch};
 
 impl<T> MailboxSender<T> {
-    /// Pushes a slice no longer than the ring's capacity, and evicts the oldest events to make
-    /// space.
+    /// Pushes a slice, which must be no longer than the ring's capacity. Evicts the oldest events
+    /// to make space.
     pub(super) fn send_newest(&mut self, slice: BatchSlice<T>, events: usize) {
         let lost = self.queue.push_newest(slice, self.state.capacity as usize);
         self.sent.decided += events as u64;
@@ -32,7 +32,8 @@ impl<T: Clone> MailboxSender<T> {
     pub(super) fn offer_newest(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>) {
         let skipped = range.len().saturating_sub(self.state.capacity as usize);
         if skipped > 0 {
-            // The events in the ring are even older, so they are evicted first.
+            // The events in the ring are older than the skipped events, so the ring is emptied
+            // first.
             let lost = self.queue.cut(0);
             self.count_oldest(lost);
             self.lose(DropReason::Oldest, &batch.events()[range.start..range.start + skipped]);

@@ -1,24 +1,26 @@
 //! A watcher's queue of slices, which has one of three forms.
 //!
-//! The *chain* has one entry per slice. It is one of crossbeam's queues: a fixed array if the
-//! capacity is small, and otherwise linked segments, so that a queue with a large capacity uses
-//! little memory while it is short. Credit limits what is sent into the chain, and the length of
-//! the history limits what is replayed into it.
+//! The *chain* is one of crossbeam's queues, with one entry per slice. If the capacity is small,
+//! the queue is a fixed array. If the capacity is large, the queue consists of linked segments, so
+//! that it uses little memory while it is short. Credit limits the number of events sent into the
+//! chain, and the length of the history limits the number of events replayed into it.
 //!
-//! The *growing* queue is for an inline bus. It is a chain followed by a batch. Each event that
-//! only this watcher gets is added to the batch, until the reader takes the batch. A single event
-//! therefore needs no entry and no allocation, and the reader's thread does not free memory that
-//! the publisher's thread has allocated. The batch has a lock, which the publisher and the reader
-//! hold while they move events or a few words. No event is cloned or dropped under this lock.
-//! Everything in the chain must be older than the batch, so the publisher seals the batch before it
-//! sends a slice, and the reader checks the chain before it takes the batch.
+//! The *growing* queue is for an inline bus, and consists of a chain followed by a batch. Until the
+//! reader takes the batch, each event that only this watcher receives is added to the batch. A
+//! single event therefore needs neither a separate entry nor a separate allocation, and the
+//! reader's thread does not free memory that the publisher's thread has allocated. The batch is
+//! protected by a lock, which the publisher and the reader hold while they move events or a few
+//! words. No event is cloned or dropped while this lock is held. Everything in the chain must be
+//! older than the batch, so the publisher seals the batch before it sends a slice, and the reader
+//! checks the chain before it takes the batch.
 //!
 //! The *ring* is only for `DropOldest`, where the sender has to evict exactly the oldest events. A
-//! chain does not allow this from its sending end. The ring is a deque with its own lock, which the
-//! dispatcher, or the owner of an inline bus, and one reader hold for a few instructions. On a bus
-//! with a dispatcher, a publisher never holds this lock. The reader takes one event at a time. It
-//! leaves the event after a gap in the ring until it has reported the gap, so that the sender can
-//! still drop the queued events. No event is cloned or dropped under the lock.
+//! chain cannot evict events from its sending end. The ring is a deque with its own lock. The lock
+//! is held for a few instructions at a time, by the dispatcher (or the owner of an inline bus) and
+//! by one reader. On a bus with a dispatcher, a publisher never holds the ring's lock. The reader
+//! takes one event at a time. If a gap precedes an event, the reader leaves the event in the ring
+//! until the gap has been reported, so that the sender can still drop the queued events. No event
+//! is cloned or dropped while the ring's lock is held.
 
 use std::collections::VecDeque;
 
@@ -47,19 +49,19 @@ pub(crate) struct Ring<T> {
     most: usize,
 }
 
-/// The front of a queue, as found by a reader that has reached a given offset.
+/// The front of a queue, from the perspective of a reader that has reached a given offset.
 pub(crate) enum Front<T> {
-    /// A slice, which has been taken out. If a gap precedes it, its offset is greater than the
-    /// reader's.
+    /// A slice, which has been taken out of the queue. If a gap precedes the slice, its offset is
+    /// greater than the reader's offset.
     Slice(BatchSlice<T>),
-    /// A gap with its number of events and its last position. The event after the gap stays in the
-    /// ring.
+    /// A gap, represented by the number of events in it and by its last position. The event after
+    /// the gap stays in the ring.
     Gap(u64, u64),
     Nothing,
 }
 
 impl<T> SliceQueue<T> {
-    /// Creates a queue for `capacity` events, and for `replayed` additional events that need no
+    /// Creates a queue for `capacity` events, and for `replayed` additional events that do not need
     /// credit. If `grows` is set, the queue is a growing queue instead of a chain.
     pub(crate) fn new(capacity: usize, replayed: usize, policy: OverflowPolicy, grows: bool) -> Self {
         if policy == OverflowPolicy::DropOldest {
@@ -73,8 +75,8 @@ impl<T> SliceQueue<T> {
         if grows { Self::Growing(chain, Mutex::new(None)) } else { Self::Chain(chain) }
     }
 
-    /// Adds a slice for which there is capacity. The caller must have credit for it, or must have
-    /// cut the ring.
+    /// Adds a slice for which there is capacity. The caller must have credit for the slice, or must
+    /// have called [`cut`](Self::cut) on a ring.
     #[inline]
     pub(crate) fn push(&self, slice: BatchSlice<T>) {
         match self {
@@ -89,10 +91,10 @@ impl<T> SliceQueue<T> {
         matches!(self, Self::Growing(..))
     }
 
-    /// Moves events into the growing batch, or into a new batch if the events do not directly
-    /// follow the growing batch, or if it already holds more than `space` events. The first of the
-    /// events has this offset and position. The caller must have credit for them. Has no effect on
-    /// queues of another form.
+    /// Moves the events in `entry` into the growing batch. If the events do not directly follow the
+    /// growing batch, or if the batch already holds more than `space` events, moves the events into
+    /// a new batch instead. The first event has the given `offset` and `position`. The caller must
+    /// have credit for the events. Has no effect on the other forms of queue.
     #[inline]
     pub(crate) fn grow(&self, space: usize, offset: u64, position: u64, entry: Entry<T>) {
         let Self::Growing(chain, growing) = self else { return };
@@ -107,15 +109,15 @@ impl<T> SliceQueue<T> {
         }
     }
 
-    /// Moves the growing batch into the chain, so that a slice may follow it.
+    /// Moves the growing batch into the chain, so that a slice can be sent after it.
     #[cold]
     pub(crate) fn seal(&self) {
         let Self::Growing(chain, growing) = self else { return };
         seal(chain, &mut growing.lock());
     }
 
-    /// Adds a slice to a ring, and takes out the oldest events so that at most `capacity` events
-    /// are left. Returns the events that it has taken out, oldest first. A chain only adds the
+    /// Adds a slice to a ring, and removes the oldest events so that at most `capacity` events are
+    /// left. Returns the removed events, oldest first. If the queue is a chain, only adds the
     /// slice.
     #[inline]
     pub(crate) fn push_newest(&self, slice: BatchSlice<T>, capacity: usize) -> Vec<BatchSlice<T>> {
@@ -129,16 +131,16 @@ impl<T> SliceQueue<T> {
         lost
     }
 
-    /// Takes the oldest events out of a ring until at most `capacity` events are left. Returns the
-    /// events that it has taken out, oldest first. Has no effect on a chain.
+    /// Removes the oldest events from a ring until at most `capacity` events are left. Returns the
+    /// removed events, oldest first. Has no effect on a chain.
     pub(crate) fn cut(&self, capacity: usize) -> Vec<BatchSlice<T>> {
         let Self::Ring(ring) = self else { return Vec::new() };
         ring.lock().cut(capacity)
     }
 
     /// Takes one slice out of a chain, or one event out of a ring. If the front of a ring is past
-    /// `expected`, the ring is left unchanged. A growing queue takes `spare` in exchange for the
-    /// batch that it returns.
+    /// `expected`, the ring is left unchanged. If a growing queue returns its batch, it keeps
+    /// `spare` in exchange.
     #[inline]
     pub(crate) fn pop_at(&self, expected: u64, spare: &mut Last<T>) -> Front<T> {
         match self {
@@ -152,7 +154,7 @@ impl<T> SliceQueue<T> {
     }
 
     /// Takes one event out of a ring. Returns `None` for a chain. The caller reports the event
-    /// together with the gap before it.
+    /// together with the gap that precedes the event.
     pub(crate) fn pop_behind_gap(&self) -> Option<BatchSlice<T>> {
         let Self::Ring(ring) = self else { return None };
         ring.lock().pop()
@@ -177,8 +179,9 @@ fn seal<T>(chain: &Fifo<BatchSlice<T>>, last: &mut Last<T>) {
     }
 }
 
-/// Takes the growing batch, and leaves the memory of `spare` in its place. If the chain holds a
-/// slice by now, that slice is older and is taken instead.
+/// Takes the growing batch, and leaves `spare` in its place so that the memory is reused. If a
+/// slice has been added to the chain in the meantime, takes the slice instead, because the slice is
+/// older than the batch.
 fn take_last<T>(
     chain: &Fifo<BatchSlice<T>>,
     growing: &Mutex<Last<T>>,

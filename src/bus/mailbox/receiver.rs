@@ -19,31 +19,31 @@ pub(crate) struct MailboxReceiver<T> {
     parker: Parker,
     /// The current slice, which has been taken out of the queue but not fully read yet.
     current: Option<BatchSlice<T>>,
-    /// The memory of a batch that has been read, to be reused for the next events.
+    /// A batch that has been read, whose memory is reused for the next events.
     spare: Option<Box<OwnBatch<T>>>,
     /// The number of events at the beginning of `current` that the caller borrows until its next
     /// call.
     borrowed: u32,
-    /// The number of events at the beginning of `current` that belong to a prefix, and have not
-    /// passed through the queue.
+    /// The number of events at the beginning of `current` that belong to a prefix, and therefore
+    /// have not passed through the queue.
     prefix: u32,
-    /// The published number of events that have passed through the queue and whose capacity has
-    /// been freed.
+    /// The number of events that have passed through the queue and whose capacity has been freed,
+    /// as last published.
     consumed: u64,
     /// The offset of the next event.
     expected: u64,
     /// The position up to which everything has been decided, according to the slices and gaps that
-    /// the reader has already passed. Zero if there are none.
+    /// the reader has already passed. Zero if the reader has not passed any.
     reached: u64,
-    /// The offset last published for threads and tasks that wait for a handler.
+    /// The offset last published for threads and tasks waiting for a handler.
     handled: u64,
     /// Whether the receiver publishes `handled` at the end of each slice, because the slice has
     /// been handled by then.
     pub(crate) announces: bool,
-    /// In a box, because few watchers have this hook.
+    /// The hook for abandoned events, boxed because few watchers have it.
     on_abandon: Option<Box<OnAbandon>>,
-    /// Whether the last slice was the batch of a growing queue and had few events, which means that
-    /// the reader is faster than the publishers.
+    /// Whether the last slice was a growing queue's batch with few events, which means that the
+    /// reader is faster than the publishers.
     is_ahead: bool,
     ended: bool,
     /// The reason why the watcher ended, once the reader has reached the end.
@@ -54,7 +54,7 @@ pub(crate) struct MailboxReceiver<T> {
 
 /// The fan-out, from the perspective of a reader that the dispatcher may lend it to.
 pub(crate) trait Upstream: Send + Sync {
-    /// Offers the waiting entries of the incoming queue if at least `least` entries are waiting.
+    /// Offers the entries waiting in the incoming queue if at least `least` entries are waiting.
     /// Never waits.
     fn pull(&self, least: usize);
 
@@ -68,9 +68,9 @@ pub(crate) trait Upstream: Send + Sync {
 pub(crate) enum Next {
     /// The current slice holds an event.
     Event,
-    /// This many events were lost at this offset.
+    /// The reader has reached a gap of the given number of events.
     Lagged(u64),
-    /// There is nothing to receive now.
+    /// The mailbox has nothing to receive now.
     Empty,
     /// The watcher has ended, so nothing more will be received.
     End,
@@ -98,7 +98,7 @@ impl<T> MailboxReceiver<T> {
             current,
             spare: None,
             borrowed: 0,
-            // The builder has checked the length.
+            // The cast does not truncate, because the builder has checked the length.
             prefix: events as u32,
             consumed: 0,
             expected: 0,
@@ -122,8 +122,8 @@ impl<T> MailboxReceiver<T> {
         if self.ended {
             return Next::End;
         }
-        // The order of these reads matters. A reader that has seen the end, or a decided offset,
-        // then finds everything before it in the queue.
+        // The end and the decided offset must be read before the queue. A reader that has seen the
+        // end or a decided offset then finds everything before that point in the queue.
         let end = self.state.end();
         let decided = self.state.decided();
         // If nothing new has been decided, the reader does not contend with the publisher for a
@@ -159,7 +159,7 @@ impl<T> MailboxReceiver<T> {
         Next::Empty
     }
 
-    /// Makes a slice the current slice. Returns the length of the gap before it.
+    /// Makes `slice` the current slice. Returns the length of the gap before the slice.
     fn set_current(&mut self, slice: BatchSlice<T>) -> u64 {
         let gap = slice.offset() - self.expected;
         self.expected = slice.offset();
@@ -167,8 +167,9 @@ impl<T> MailboxReceiver<T> {
         gap
     }
 
-    /// Takes the event after a gap that the caller has received but not reported yet, if that event
-    /// is still in a ring. Returns the number of events that the ring has lost since then.
+    /// If the event after the last gap is still in a ring, takes that event. The caller must have
+    /// received the gap but not reported it yet. Returns the number of events that the ring has
+    /// lost since the gap was received.
     pub(crate) fn take_behind_gap(&mut self) -> u64 {
         if self.current.is_some() {
             return 0;
@@ -176,9 +177,9 @@ impl<T> MailboxReceiver<T> {
         self.queue.pop_behind_gap().map_or(0, |slice| self.set_current(slice))
     }
 
-    /// Checks for the next event like [`next`](Self::next). If there is none, and the fan-out is
-    /// lent to this reader, pulls the entries waiting upstream, provided that there are at least
-    /// `least`.
+    /// Checks for the next event like [`next`](Self::next). If there is nothing to receive, and the
+    /// fan-out is lent to this reader, pulls the entries waiting upstream, provided that at least
+    /// `least` entries are waiting.
     pub(crate) fn next_or_pull(&mut self, least: usize) -> Next {
         let next = self.next();
         if next != Next::Empty {
@@ -194,11 +195,12 @@ impl<T> MailboxReceiver<T> {
         self.upstream.as_deref().filter(|_| self.bus.is_lent())
     }
 
-    /// Waits until an event or a gap arrives, or the watcher ends. Returns `Empty` at the deadline.
+    /// Waits until an event or a gap arrives, or the watcher ends. Returns `Empty` if the deadline
+    /// passes first.
     pub(crate) fn wait(&mut self, deadline: Deadline) -> Next {
         if self.is_ahead {
-            // Each check fetches the cache lines that the publisher writes to. If the reader checks
-            // less often, it finds more events each time, and both threads are faster.
+            // Each check fetches the cache lines to which the publisher writes. If the reader
+            // checks less often, it finds more events per check, and both threads are faster.
             (0..GATHER).for_each(|_| hint::spin_loop());
         }
         let mut found = spin_until(|| self.found(MANY));
@@ -223,7 +225,7 @@ impl<T> MailboxReceiver<T> {
         Some(self.next_or_pull(least)).filter(|next| *next != Next::Empty)
     }
 
-    /// Arms the wake cell for this thread. The caller must then check again.
+    /// Arms the wake cell for this thread. The caller must then check the mailbox again.
     pub(crate) fn arm(&self) {
         self.state.wake_cell.arm();
         self.hand_back();
@@ -257,13 +259,14 @@ impl<T> MailboxReceiver<T> {
     }
 
     /// Arranges for `waker` to be called when there is something to receive, or when the watcher
-    /// ends. Calls `waker` immediately if that is already the case.
+    /// ends. Calls `waker` immediately if there is already something to receive, or if the watcher
+    /// has already ended.
     #[cfg(feature = "select")]
     pub(crate) fn notify(&self, waker: &Waker) {
         self.arm_task(waker);
         let in_current = self.events().len();
-        // Borrowed events count, too. The next receive call frees their capacity, which the
-        // dispatcher may be waiting for.
+        // Borrowed events count, too, because the dispatcher may be waiting for their capacity,
+        // which the next receive call frees.
         let known = self.expected + in_current as u64 - u64::from(self.prefix);
         if in_current > 0 || self.ended || self.state.decided() > known || self.state.end().is_some() {
             waker.wake_by_ref();
@@ -283,13 +286,13 @@ impl<T> MailboxReceiver<T> {
         self.current.as_ref()
     }
 
-    /// Returns the events of the current slice that have not been released.
+    /// Returns the events in the current slice that have not been released.
     pub(crate) fn events(&self) -> &[T] {
         self.current.as_ref().map_or(&[], BatchSlice::events)
     }
 
-    /// Returns the number of events left to receive, which are the events in the queue and in the
-    /// current slice except for those that the caller has borrowed.
+    /// Returns the number of events left to receive. The number includes the events in the queue
+    /// and in the current slice, but not the events that the caller has borrowed.
     pub(crate) fn unread(&self) -> u64 {
         let borrowed = u64::from(self.borrowed);
         let counted = (self.state.queued() + u64::from(self.prefix)).saturating_sub(borrowed);
@@ -326,29 +329,29 @@ impl<T> MailboxReceiver<T> {
             if self.announces || self.state.policy.waits() {
                 self.announce();
             }
-            // The last holder of a batch runs the events' destructors. This happens after the
-            // announcement, so that no thread waits for the destructors.
+            // The last holder of a batch runs the events' destructors. The slice is dropped after
+            // the announcement, so that no thread waits for the destructors.
             self.is_ahead = false;
             if let Some(BatchSlice::Own(mut own)) = done {
                 self.is_ahead = own.has_few();
                 own.clear();
-                // The batch leaves its memory to the next batch.
+                // The memory of this batch can be reused for the next batch.
                 self.spare = Some(own);
             }
         } else if counted > 0 && self.state.policy.waits() {
-            // Not deferred to the end of the slice, because the reader may stop reading before it
-            // gets there.
+            // The wake-up is not deferred to the end of the slice, because the reader may stop
+            // reading before the end.
             self.make_room();
         }
     }
 
-    /// Ends the borrow.
+    /// Ends the caller's borrow of events, if there is one.
     pub(crate) fn release(&mut self) {
         if self.borrowed > 0 {
             let borrowed = std::mem::take(&mut self.borrowed);
             self.advance(borrowed as usize);
         } else if self.announces && self.handled != self.expected && self.current.is_none() {
-            // A gap that is not followed by an event has been handled as well.
+            // If no event follows a gap, the gap has been handled as well.
             self.announce();
         }
     }
@@ -376,7 +379,7 @@ impl<T> MailboxReceiver<T> {
             && (self.current.is_some() || self.state.decided() > self.expected || self.state.end().is_some())
     }
 
-    /// Takes out the current slice, whose capacity is freed later. Returns `None` if there is no
+    /// Takes out the current slice, without freeing its capacity yet. Returns `None` if there is no
     /// current slice.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn take_current(&mut self) -> Option<BatchSlice<T>> {
@@ -420,8 +423,8 @@ impl<T> MailboxReceiver<T> {
     }
 
     /// Ends the receiver, and counts the remaining events as lost. The dispatcher may be offering
-    /// events at the same time. After its own fence, it checks whether the reader is gone, so each
-    /// slice is found by the dispatcher or the reader.
+    /// events at the same time. After its own fence, the dispatcher checks whether the reader is
+    /// gone, so either the dispatcher or the reader finds each slice.
     fn retire(&mut self) {
         if self.ended {
             return;
@@ -430,7 +433,8 @@ impl<T> MailboxReceiver<T> {
         let abandoned = self.bus.is_abandoned();
         let gave_up = abandoned && self.state.is_handler && !self.state.is_stopped();
         // The reader empties the queue before it sets the GONE flag. Once the flag is set, the
-        // dispatcher may empty the queue as well, and would drop what it finds on its own thread.
+        // dispatcher may empty the queue as well, and would then drop the remaining events on its
+        // own thread.
         let (current, mut queued) = (self.current.take(), self.queue.take_all());
         let first = self.state.set_gone(gave_up);
         full_fence();
@@ -441,15 +445,15 @@ impl<T> MailboxReceiver<T> {
         if discarded > 0 {
             self.state.count_discarded(discarded, abandoned);
         }
-        // The dispatcher has to remove the sender. It is asked to do so as follows:
-        // - If this reader is the first to stop the watcher, it asks the dispatcher to reap the
-        //   watcher.
-        // - If another thread has stopped the watcher, that thread asks the dispatcher.
-        // - If the mailbox is closed, the dispatcher has no sender, because the bus has ended or
-        //   the watcher was not registered.
-        // - If a handler abandons its queue, it stays listed until the bus ends, so that events
-        //   that are still accepted count as abandoned. The shutdown with a deadline has already
-        //   woken the dispatcher.
+        // The dispatcher has to remove the sender. The removal is requested as follows:
+        // - If this reader is the first to stop the watcher, the reader requests that the
+        //   dispatcher reap the watcher.
+        // - If another thread has already stopped the watcher, that thread makes the request.
+        // - If the mailbox is closed, no request is needed, because the dispatcher has no sender.
+        //   Either the bus has ended, or the watcher was not registered.
+        // - If a handler abandons its queue, the handler stays listed until the bus ends, so that
+        //   events that are still accepted count as abandoned. The shutdown with a deadline has
+        //   already woken the dispatcher.
         if first && !gave_up {
             self.bus.reap(self.state.id);
         }
@@ -467,9 +471,10 @@ impl<T> MailboxReceiver<T> {
 
 impl<T> Drop for MailboxReceiver<T> {
     fn drop(&mut self) {
-        // The caller has already seen the events that it borrowed.
+        // The caller has already seen the borrowed events, so they are released first.
         self.release();
-        // Withdraw first, so that a watcher that was never registered is not listed for reaping.
+        // The registration is withdrawn before the receiver is retired, so that a watcher that was
+        // never registered is not listed for reaping.
         self.bus.withdraw(&self.state);
         self.retire();
         self.bus.receiver_dropped(&self.state);

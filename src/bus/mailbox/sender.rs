@@ -1,17 +1,18 @@
-//! The dispatcher's end of one watcher's mailbox, with the filter, the credit, the policy and the
-//! accounting.
+//! The dispatcher's end of a watcher's mailbox, which runs the filter, tracks the credit, applies
+//! the overflow policy, and keeps the counters.
 //!
-//! Credit is counted in events, as if each event had its own slot. It equals the capacity minus the
-//! events that are queued or held by the reader. `DropOldest` needs no credit, because it evicts
-//! queued events.
+//! Credit is counted in events, as if each event had its own slot. The credit equals the capacity
+//! minus the number of events that are queued or held by the reader. The `DropOldest` policy does
+//! not need credit, because it evicts queued events.
 //!
 //! The sender sends the events that fit, in one of three forms:
 //!
-//! - If a whole batch fits, it sends a slice of the shared batch.
-//! - If only a part fits, and the watcher loses or may lose the rest, it sends a copy of that part,
-//!   so that the watcher does not keep the whole batch alive for a few events.
-//! - If the policy is `Wait`, under which the watcher loses nothing, it sends small slices of the
-//!   batch itself, because the dispatcher keeps the batch alive anyway.
+//! - If a whole batch fits, the sender sends a slice of the shared batch.
+//! - If only a part fits, and the watcher loses or may lose the rest, the sender sends a copy of
+//!   that part, so that the watcher does not keep the whole batch alive for the sake of a few
+//!   events.
+//! - If the policy is `Wait`, the watcher does not lose events. The sender then sends small slices
+//!   of the batch itself, because the dispatcher keeps the batch alive anyway.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -35,17 +36,18 @@ pub(crate) struct MailboxSender<T> {
     pub(crate) filter: Option<FilterHook<T>>,
     hooks: Option<Box<LossHooks<T>>>,
     pub(super) sent: Sent,
-    /// The value of the reader's `consumed` when the sender last read it. The reader may have
-    /// advanced since then.
+    /// The value of the reader's `consumed` counter when the sender last read it. The reader may
+    /// have advanced since then.
     consumed: u64,
-    /// The number of events from the history. They are at the front of the queue, and need no
-    /// credit.
+    /// The number of events from the history. Events from the history are at the front of the
+    /// queue, and do not need credit.
     replayed: u64,
     /// Whether the events being offered come from the history.
     is_replaying: bool,
     /// The point in the order of events at which the watcher starts.
     pub(crate) start: Start,
-    /// The parts still waiting for capacity, if the dispatcher waits for this watcher.
+    /// The parts of batches that are still waiting for capacity, if the dispatcher waits for this
+    /// watcher.
     pub(super) pending: VecDeque<Part<T>>,
     pub(crate) deadline: Deadline,
     /// The maximum number of events in the growing batch. Zero if the queue has no growing batch.
@@ -57,7 +59,7 @@ pub(crate) struct MailboxSender<T> {
     /// capacity.
     pub(super) is_full: bool,
     /// The filter's decision about the next event to be offered, if the filter has already been run
-    /// on it.
+    /// on that event.
     pub(super) judged: Option<bool>,
     /// The number of events that had been sent when the reader last failed to keep up with pulling.
     /// Zero if the reader has always kept up.
@@ -105,8 +107,8 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    /// Returns the free capacity in events. If at least `wanted` is free, the result is at least
-    /// `wanted`. If less is free, the result is exact.
+    /// Returns the number of events that fit into the queue. If at least `wanted` events fit, the
+    /// result is at least `wanted`. If fewer events fit, the result is exact.
     pub(super) fn credit(&mut self, wanted: usize) -> usize {
         let free = |sender: &Self| sender.state.capacity.saturating_sub(sender.in_use());
         let mut credit = free(self);
@@ -117,16 +119,16 @@ impl<T> MailboxSender<T> {
         credit as usize
     }
 
-    /// Returns how many events need credit because they are in the queue or held by the reader,
-    /// according to the last known `consumed`. Saturates at zero, because the queue of a reader
-    /// that is just being dropped may already have been emptied.
+    /// Returns the number of events that need credit because they are in the queue or held by the
+    /// reader, according to the last known value of `consumed`. The result saturates at zero,
+    /// because if the reader is being dropped, its queue may already have been emptied.
     fn in_use(&self) -> u64 {
         self.sent.queued.saturating_sub(self.consumed.max(self.replayed))
     }
 
     /// Returns a lower bound on how many of `wanted` events fit. Returns `None` if a publisher must
-    /// leave this watcher to the dispatcher, because the watcher has a filter, which is user code,
-    /// or a ring, which has a lock, or because it has been stopped.
+    /// leave this watcher to the dispatcher. A publisher must do so if the watcher has a filter
+    /// (which is user code) or a ring (which has a lock), or if the watcher has been stopped.
     pub(crate) fn direct_room(&mut self, wanted: usize) -> Option<usize> {
         let is_direct = self.filter.is_none()
             && self.state.policy != OverflowPolicy::DropOldest
@@ -139,15 +141,15 @@ impl<T> MailboxSender<T> {
         self.slow_until = self.sent.queued;
     }
 
-    /// Returns whether the reader can be expected to keep up. If it has failed to keep up before,
-    /// it must have received everything that had been sent by then.
+    /// Returns whether the reader can be expected to keep up. If the reader has failed to keep up
+    /// before, it must have received everything that had been sent by that time.
     pub(crate) fn keeps_up(&self) -> bool {
         self.slow_until == 0 || self.state.consumed() >= self.slow_until
     }
 
-    /// Offers a batch that fits. The caller must have checked this with
-    /// [`direct_room`](Self::direct_room). No user code runs, because no event is lost, copied or
-    /// dropped, even if the watcher has just stopped.
+    /// Offers a batch that fits. The caller must have checked with
+    /// [`direct_room`](Self::direct_room) that the batch fits. No user code runs, because no event
+    /// is lost, copied or dropped, even if the watcher has just been stopped.
     pub(crate) fn offer_whole(&mut self, batch: Arc<SharedBatch<T>>) {
         let all = 0..batch.events().len();
         self.begin_whole(all.len());
@@ -183,14 +185,14 @@ impl<T> MailboxSender<T> {
     pub(super) fn note_high_water(&mut self) {
         if self.in_use() > self.sent.high_water {
             self.consumed = self.state.consumed();
-            // The events that the reader holds count, too. Events taken out of a ring have left the
-            // queue, so if they are included, the number can exceed the capacity.
+            // Events held by the reader are included. Events that the reader took out of a ring
+            // have already left the queue, so the sum can exceed the capacity.
             let queued = self.in_use().min(self.state.capacity);
             self.sent.high_water = self.sent.high_water.max(queued);
         }
     }
 
-    /// Counts events that the reader will not receive, and passes them to the hook.
+    /// Counts events that the reader will not receive, and passes them to the `on_drop` hook.
     pub(super) fn lose(&mut self, reason: DropReason, events: &[T]) {
         self.sent.decided += events.len() as u64;
         self.count_lost(reason, events);
@@ -205,9 +207,9 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    /// Returns whether the watcher is still offered events. This is the case if it has not been
-    /// stopped, or if it is a handler that has abandoned its queue. Events offered to such a
-    /// handler count as abandoned.
+    /// Returns whether events are still offered to the watcher. Events are offered if the watcher
+    /// has not been stopped, or if it is a handler that has abandoned its queue. If a handler has
+    /// abandoned its queue, further events offered to it count as abandoned.
     pub(crate) fn is_offered(&mut self) -> bool {
         if !self.state.is_stopped() {
             return true;
@@ -216,7 +218,8 @@ impl<T> MailboxSender<T> {
         self.gave_up
     }
 
-    /// Records a gap of this many missing events for the watcher. None of them was offered.
+    /// Records a gap for the watcher, where `events` is the number of missing events. The missing
+    /// events do not count as offered.
     pub(crate) fn add_gap(&mut self, events: u64) {
         if self.is_offered() {
             self.sent.decided += events;
@@ -230,7 +233,7 @@ impl<T> MailboxSender<T> {
         !self.pending.is_empty()
     }
 
-    /// Drops the pending events, and counts them as lost for this reason.
+    /// Drops the pending events, and counts them as lost for the given reason.
     pub(crate) fn lose_pending(&mut self, reason: DropReason) {
         while let Some(part) = self.pending.pop_front() {
             self.lose(reason, &part.batch.events()[part.range]);
@@ -238,8 +241,9 @@ impl<T> MailboxSender<T> {
         self.state.publish_sent(&self.sent);
     }
 
-    /// Counts the pending events, and `events` additional events, as abandoned. They are not passed
-    /// to `on_drop`.
+    /// Counts the pending events, and `events` additional events, as abandoned. None of these
+    /// events is passed to the `on_drop` hook. If the watcher is no longer offered events, the
+    /// additional events are not counted.
     #[cold]
     pub(crate) fn abandon(&mut self, events: usize) {
         let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
@@ -254,8 +258,8 @@ impl<T> MailboxSender<T> {
     }
 
     /// Reports the abandoned events, and drops the user-supplied closures. Each closure is dropped
-    /// separately, because its destructor may panic, and a second panic during the first one would
-    /// abort the process.
+    /// separately, because a closure's destructor may panic, and a second panic while the first one
+    /// is unwinding would abort the process.
     pub(crate) fn drop_closures(&mut self) {
         self.report_abandoned();
         let filter = self.filter.take();
@@ -265,9 +269,9 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    /// Empties the queue of a reader that is gone. Both ends may empty it at the same time, and
-    /// each end counts the events that it takes out. Returns the slices, so that the caller can
-    /// choose when the events' destructors run.
+    /// Empties the queue of a reader that has been marked as gone. Both ends of the mailbox may
+    /// empty the queue at the same time, and each end counts the events that it takes out. Returns
+    /// the slices, so that the caller can choose when the events' destructors run.
     #[must_use = "the events' destructors run where it is dropped"]
     pub(crate) fn drain(&mut self, abandon: bool) -> Vec<BatchSlice<T>> {
         let slices = self.queue.take_all();
@@ -282,8 +286,9 @@ impl<T> MailboxSender<T> {
         slices
     }
 
-    /// Closes the mailbox. The dispatcher sends nothing more to this watcher, but the queued events
-    /// stay readable. Returns the watcher's state. The caller must wake the reader.
+    /// Closes the mailbox. From now on, the dispatcher sends nothing to this watcher, but the
+    /// queued events can still be received. Returns the watcher's state. The caller must wake the
+    /// reader.
     #[must_use = "the reader is to be woken"]
     pub(crate) fn close(mut self, bus: &BusState) -> Arc<WatcherState> {
         if self.state.is_gone() {
@@ -296,15 +301,15 @@ impl<T> MailboxSender<T> {
         state
     }
 
-    /// Passes the number of events abandoned since the last call to the hook. The hook is user
-    /// code, so the caller chooses when it runs.
+    /// Calls the `on_abandon` hook with the number of events abandoned since the last report. The
+    /// hook is user code, so the caller chooses when it runs.
     pub(crate) fn report_abandoned(&mut self) {
         if let Some(hooks) = &mut self.hooks {
             hooks.report(&self.state.name);
         }
     }
 
-    /// Adds events to the next [report](Self::report_abandoned).
+    /// Adds `events` to the number of events in the next [report](Self::report_abandoned).
     fn owe_report(&mut self, events: u64) {
         if let Some(hooks) = &mut self.hooks {
             hooks.unreported += events;
@@ -313,8 +318,8 @@ impl<T> MailboxSender<T> {
 }
 
 impl<T: Clone> MailboxSender<T> {
-    /// Offers a part of a batch from the history. The part needs no credit. In a ring, it counts
-    /// against the capacity, and the ring keeps only the newest events.
+    /// Offers a part of a batch from the history. Events from the history do not need credit. In a
+    /// ring, they count towards the capacity, and the ring keeps only the newest events.
     pub(crate) fn replay(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, bus: &BusState) {
         self.is_replaying = true;
         self.offer(batch, range, bus);
@@ -336,8 +341,8 @@ impl<T: Clone> MailboxSender<T> {
         self.is_pending()
     }
 
-    /// Offers a part of a batch. If the watcher gets the whole part, this reference to the batch is
-    /// moved into the watcher's queue.
+    /// Offers a part of a batch. If the whole part is sent to the watcher, this reference to the
+    /// batch is moved into the watcher's queue.
     #[inline]
     pub(super) fn offer_part(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, bus: &BusState) {
         let is_lossless = self.gave_up || self.is_replaying;
@@ -378,9 +383,9 @@ impl<T: Clone> MailboxSender<T> {
         }
     }
 
-    /// Offers the events that fit. If an event does not fit, ends the watcher before this event.
-    /// The reader then receives the queued events followed by the end. As after any end, no later
-    /// event is offered.
+    /// Offers the events that fit. If an event does not fit, ends the watcher just before that
+    /// event. The reader then receives the queued events followed by the end. Once the watcher has
+    /// ended, no later event is offered to it.
     fn offer_or_evict(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, bus: &BusState) {
         let fits = self.credit(range.len()).min(range.len());
         self.sent.offered += fits as u64;
@@ -389,14 +394,15 @@ impl<T: Clone> MailboxSender<T> {
             return self.send(batch, range);
         }
         self.send_copy(&batch, range.start..range.start + fits);
-        // Published first, so that a reader that sees the end also sees the counters.
+        // The counters are published first, so that a reader that sees the end also sees the
+        // counters.
         self.state.publish_sent(&self.sent);
         bus.evict(&self.state);
     }
 
-    /// Returns the maximum length of a slice sent to a reader that the bus waits for. Longer slices
-    /// are split, so that the reader frees capacity often. A small remainder is merged into the
-    /// slice before it.
+    /// Returns the maximum length of a slice sent to a reader for which the bus waits. Longer
+    /// slices are split, so that the reader frees capacity often. A small remainder is merged into
+    /// the preceding slice.
     fn longest_slice(&self) -> usize {
         self.quarter() + self.quarter() / 2
     }
@@ -442,8 +448,8 @@ impl<T: Clone> MailboxSender<T> {
         }
     }
 
-    /// Sends a copy of the events, unlike [`send`](Self::send), so that a part does not keep the
-    /// whole batch alive.
+    /// Sends the events like [`send`](Self::send), but copies them, so that a part of a batch does
+    /// not keep the whole batch alive.
     pub(super) fn send_copy(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
         if range.is_empty() {
             return;

@@ -1,5 +1,5 @@
 //! The batches that the dispatcher offers to the watchers, and slices of these batches. A batch is
-//! one allocation, which all watchers share and read in place.
+//! a single allocation, which all watchers share and read in place.
 
 use std::ops::Range;
 
@@ -15,42 +15,42 @@ pub(crate) fn discard<T>(mut events: Vec<T>) {
     discard_all(&mut events);
 }
 
-/// Drops a vector's events in the same way, but keeps the vector's memory.
+/// Drops a vector's events like [`discard`], but keeps the vector's memory.
 fn discard_all<T>(events: &mut Vec<T>) {
-    // `retain` drops each event in place. If a destructor panics, the events after it are still
-    // there.
+    // `retain` drops each event in place. If a destructor panics, the remaining events are still in
+    // the vector.
     while std::mem::needs_drop::<T>() && !events.is_empty() {
         catch_panic(|| events.retain(|_| false));
     }
     events.clear();
 }
 
-/// A batch of events that no longer change. Any thread of the bus or of a watcher may drop the
-/// events, so panics in their destructors are caught here.
+/// An immutable batch of events. Any thread of the bus or of a watcher may drop the events, so
+/// panics in their destructors are caught here.
 #[derive(Debug)]
 pub(crate) struct SharedBatch<T> {
     events: Events<T>,
     positions: Positions,
 }
 
-/// The events of a batch. A single event needs no allocation besides the batch's own.
+/// The events in a batch. A single event does not need an allocation besides the batch's own.
 #[derive(Debug)]
 enum Events<T> {
-    /// One event, until the batch is dropped.
+    /// A single event, which is `Some` until the batch is dropped.
     One(Option<T>),
     /// Several events, in a box without spare capacity.
     Many(Box<[T]>),
 }
 
-/// The positions of a batch's events in the order of the bus. They increase by one from event to
-/// event, except where a filter has refused events.
+/// The positions of a batch's events in the bus's order of events. The positions increase by one
+/// from event to event, except where a filter has refused events.
 #[derive(Clone, Debug)]
 pub(crate) struct Positions {
     /// The position of the first event. Zero means that the events have no position, because they
     /// did not pass through the bus.
     first: u64,
-    /// The runs of events after the first run. For each run, the index at which it begins, and the
-    /// total number of events that were refused before it.
+    /// The runs of consecutive events after the first run. Each run is represented by the index at
+    /// which it begins, and by the total number of events that were refused before it.
     runs: Box<[(u32, u32)]>,
 }
 
@@ -60,7 +60,7 @@ impl Positions {
         Self { first, runs: Box::default() }
     }
 
-    /// Returns the value for events that have no positions.
+    /// Returns the `Positions` for events that have no positions.
     pub(crate) fn none() -> Self {
         Self::from(0)
     }
@@ -89,7 +89,7 @@ impl Positions {
             index += range.len();
         }
         if !self.runs.is_empty() {
-            // This is a copy of a copy, and no filter has run in between.
+            // The batch itself is a copy, and no filter has run since it was made.
             debug_assert!(others.is_empty());
             let refused = self.at(first.start) - self.first - first.start as u64;
             let begins = |(begins, before): &(u32, u32)| {
@@ -114,7 +114,7 @@ impl<T> SharedBatch<T> {
         Arc::new(Self { events, positions })
     }
 
-    /// Creates a batch with a single event at this position.
+    /// Creates a batch with a single event at the given position.
     #[inline]
     pub(super) fn of_one(event: T, position: u64) -> Arc<Self> {
         Arc::new(Self { events: Events::One(Some(event)), positions: Positions::from(position) })
@@ -128,8 +128,8 @@ impl<T> SharedBatch<T> {
         }
     }
 
-    /// Returns the position of the event at `index` in the order of the bus, or zero if the event
-    /// has no position.
+    /// Returns the position of the event at `index` in the bus's order of events, or zero if the
+    /// event has no position.
     pub(crate) fn position(&self, index: usize) -> u64 {
         self.positions.at(index)
     }
@@ -151,12 +151,12 @@ impl<T> Drop for SharedBatch<T> {
 /// The maximum size, in bytes, of a vector that a batch leaves to the next batch for reuse.
 const KEPT: usize = 1 << 10;
 
-/// A batch with fewer events than this is small, which means that the reader has taken it too
-/// early.
+/// The number of events below which a batch is small. If a batch is small, the reader has taken it
+/// too early.
 const FEW: usize = 8;
 
-/// Events of an inline bus that only one watcher gets. Their positions and the watcher's offsets
-/// have no holes. The batch grows until the reader takes it.
+/// A batch of events that only one watcher of an inline bus receives. The events' positions and the
+/// watcher's offsets have no holes. The batch grows until the reader takes it.
 #[derive(Debug)]
 pub(crate) struct OwnBatch<T> {
     events: Vec<T>,
@@ -181,7 +181,8 @@ impl<T> OwnBatch<T> {
     }
 
     /// Returns whether events with this offset and position directly follow the batch, and the
-    /// batch has at most `most` events. The watcher must not have moved past any of its events.
+    /// batch has at most `most` events. The watcher must not have moved past any of the batch's
+    /// events.
     #[inline]
     pub(super) fn is_followed_by(&self, offset: u64, position: u64, most: usize) -> bool {
         let events = self.events.len();
@@ -203,7 +204,7 @@ impl<T> OwnBatch<T> {
         self.events.len() < FEW
     }
 
-    /// Drops the events, but keeps their memory if it is small.
+    /// Drops the events, but keeps the vector's memory if it is small.
     pub(super) fn clear(&mut self) {
         discard_all(&mut self.events);
         self.start = 0;
@@ -219,8 +220,8 @@ impl<T> Drop for OwnBatch<T> {
     }
 }
 
-/// A range of a batch, as sent to one watcher. Its size is limited to 24 bytes, because the queue
-/// holds one slice for each event that was published on its own.
+/// A range of a batch, as sent to one watcher. The size of this type is limited to 24 bytes,
+/// because the queue holds one slice for each event that was published on its own.
 #[derive(Debug)]
 pub(crate) enum BatchSlice<T> {
     /// The events from `start` up to but excluding `end`.
@@ -232,7 +233,7 @@ pub(crate) enum BatchSlice<T> {
         /// the watcher before it.
         offset: u64,
     },
-    /// Those events of a watcher's own batch that the watcher has not moved past.
+    /// The events in a watcher's own batch that the watcher has not moved past.
     Own(Box<OwnBatch<T>>),
 }
 
@@ -290,8 +291,8 @@ impl<T> BatchSlice<T> {
         }
     }
 
-    /// Splits off the first `events` events, which must not be all of them, and returns them as a
-    /// slice. Returns `None` if the slice cannot be split.
+    /// Splits off the first `events` events, and returns them as a slice. At least one event must
+    /// remain. Returns `None` if the slice cannot be split.
     pub(crate) fn split_front(&mut self, events: usize) -> Option<Self> {
         let Self::Shared { batch, start, offset, .. } = self else { return None };
         let range = *start as usize..*start as usize + events;
@@ -300,7 +301,7 @@ impl<T> BatchSlice<T> {
         Some(front)
     }
 
-    /// Moves past the first `events` events, whatever their outcome.
+    /// Moves past the first `events` events, regardless of their outcome.
     pub(crate) fn advance(&mut self, events: usize) {
         debug_assert!(events <= self.len());
         match self {
@@ -316,13 +317,12 @@ impl<T> BatchSlice<T> {
     }
 }
 
-/// Copies these ranges of a batch into an allocation of exactly their size, so that a slow watcher
-/// does not keep the whole batch alive. Returns `None` if a `Clone` panicked.
+/// Copies the given ranges of a batch into an allocation of exactly their size, so that a slow
+/// watcher does not keep the whole batch alive. Returns `None` if cloning an event panicked.
 pub(crate) fn copied<T: Clone>(batch: &SharedBatch<T>, runs: &[Range<usize>]) -> Option<Arc<SharedBatch<T>>> {
     let events = runs.iter().flat_map(|run| &batch.events()[run.clone()]);
     // The vector is kept outside `catch_panic`, because the copies already made must not be dropped
-    // while a panic unwinds. If the destructor of one of them panicked as well, the process would
-    // abort.
+    // while a panic unwinds. If a copy's destructor panicked as well, the process would abort.
     let mut copies = Vec::with_capacity(runs.iter().map(Range::len).sum());
     if catch_panic(|| events.for_each(|event| copies.push(event.clone()))).is_some() {
         return Some(SharedBatch::new(copies, batch.positions.of(runs)));

@@ -1,5 +1,5 @@
-//! The state that all parts of one bus share, independent of the event type: the gate, the wait
-//! queues, the shutdown flags, and the registry.
+//! The state shared by all parts of a bus, independent of the event type. The state includes the
+//! gate, the wait queues, the shutdown flags, and the registry.
 
 use crate::bus::counters::BusStats;
 use crate::bus::report::ShutdownReport;
@@ -15,15 +15,16 @@ use super::registry::Registry;
 use super::threads::Threads;
 use super::watcher::WatcherState;
 
-/// The part that runs the fan-out, from the perspective of threads that stop or drop a watcher or
-/// close the bus.
+/// The part of a bus that runs the fan-out, from the perspective of threads that stop or drop a
+/// watcher or close the bus.
 pub(crate) trait Drive: Send + Sync {
-    /// Makes sure that the due work is done, either by the dispatcher or, on an inline bus, by this
+    /// Ensures that due work is done, either by the dispatcher or, on an inline bus, by the current
     /// thread or the owner. Does not wait for a lock.
     fn drive(&self, bus: &BusState);
 
     /// Withdraws a watcher's registration if it has not been processed yet. Does nothing on an
-    /// inline bus, which processes each registration within its call.
+    /// inline bus, because an inline bus processes each registration before the outermost call
+    /// returns.
     fn withdraw(&self, _watcher: u64, _bus: &BusState) {}
 }
 
@@ -49,12 +50,12 @@ pub(crate) struct BusState {
     /// The timer that wakes tasks at the deadlines measured by `end_clock`.
     pub(crate) timer: Arc<Timer>,
     /// The timer that wakes tasks publishing on an inline bus when a watcher's time limit is
-    /// reached. It exists only if `clock` is fake, because `timer` may then use another clock.
-    /// Otherwise, `timer` wakes these tasks, too.
+    /// reached. This timer exists only if `clock` is fake, because `timer` may then use another
+    /// clock. If `clock` is not fake, `timer` wakes the publishing tasks, too.
     limits: Option<Arc<Timer>>,
     closing: AtomicBool,
     abandoned: AtomicBool,
-    /// Whether the dispatcher has lent the fan-out to the reader. Written under the
+    /// Whether the dispatcher has lent the fan-out to the reader. Written while holding the
     /// fan-out's lock.
     lent: AtomicBool,
     accepted: AtomicU64,
@@ -63,7 +64,7 @@ pub(crate) struct BusState {
     pub(crate) surplus: Tally,
     pub(crate) registry: Registry,
     pub(crate) threads: Arc<Threads>,
-    /// The bus's final report, once a shutdown has seen the bus end.
+    /// The bus's final report. `None` until a shutdown has seen the bus end.
     pub(super) report: Mutex<Option<Box<ShutdownReport>>>,
 }
 
@@ -116,21 +117,21 @@ impl BusState {
         self.is_inline() && self.owner.is_this_thread() || is_bus_thread(self.id)
     }
 
-    /// Returns whether this thread is inside a call of this inline bus, and therefore must not wake
-    /// any thread or task yet, because a waker may take locks. If so, the thread will wake the
-    /// waiters after it has released the bus's lock.
+    /// Returns whether the current thread is inside a call of this inline bus. Inside such a call,
+    /// the thread must not wake any thread or task yet, because a waker may take locks. The thread
+    /// will wake the waiters after it has released the bus's lock.
     fn wakes_later(&self) -> bool {
         self.is_inline() && self.owner.is_this_thread() && self.owner.ask()
     }
 
     /// Notes that a reader has freed capacity that the dispatcher, or a publisher of an inline bus,
-    /// is waiting for. The caller must have fenced.
+    /// is waiting for. The caller must already have issued a full fence.
     pub(crate) fn room_came(&self) {
         if !self.is_inline() {
             self.dispatcher.wake();
         } else if !self.wakes_later() {
-            // The waker of a publishing task may be called here. If it publishes itself, it must
-            // not wait for capacity that only this reader frees.
+            // The waker of a publishing task may be called here. If the waker itself publishes, it
+            // must not wait for capacity that only this reader can free.
             let _mark = BusThread::enter(self.id);
             self.room.pass_on();
         }
@@ -163,8 +164,8 @@ impl BusState {
 
     pub(crate) fn close(&self) {
         self.gate.close();
-        // Relaxed: the fence publishes this store. It pairs with the fences of the waiting sides.
-        // Whether the gate is quiet depends only on the gate's own words.
+        // Relaxed: the fence publishes this store. The fence pairs with the fences of the waiting
+        // sides. Whether the gate is quiet depends only on the gate's own words.
         self.closing.store(true, Ordering::Relaxed);
         full_fence();
         self.driver.drive(self);
@@ -176,10 +177,10 @@ impl BusState {
         self.wake_handlers();
     }
 
-    /// Wakes the handlers. A bulk reader may park while there is something to read, and would
-    /// otherwise miss that the end has reached a later stage. A bulk reader that is registered
-    /// after this read of the registry notices the new stage without a wake-up, through the
-    /// registry's lock.
+    /// Wakes the handlers. A bulk reader may park while there is something to read. Without a
+    /// wake-up, a parked bulk reader would not notice that the end has reached a later stage. If a
+    /// bulk reader is registered after this read of the registry, it notices the new stage without
+    /// a wake-up, through the registry's lock.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     fn wake_handlers(&self) {
         for state in self.registry.unfinished() {
@@ -187,9 +188,9 @@ impl BusState {
         }
     }
 
-    /// Returns whether the bus refuses entries. Once this has returned `true`, the bus refuses
-    /// everything that this thread pushes, because on each kind of bus this method reads the words
-    /// that publishers check.
+    /// Returns whether the bus refuses entries. Once this method has returned `true`, the bus
+    /// refuses everything that the calling thread pushes, because on each kind of bus the method
+    /// reads the words that publishers check.
     pub(crate) fn is_closed(&self) -> bool {
         if self.is_inline() { self.is_closing() } else { self.gate.is_closed() }
     }
@@ -198,7 +199,7 @@ impl BusState {
     #[inline]
     pub(crate) fn is_closing(&self) -> bool {
         // Relaxed: no data depends on this load. Wherever a stale read would lose a wake-up, the
-        // waiting side's fence orders it.
+        // waiting side's fence orders the load.
         self.closing.load(Ordering::Relaxed)
     }
 
@@ -211,7 +212,8 @@ impl BusState {
     /// Abandons the remaining events. The dispatcher no longer waits for watchers, and handlers
     /// abandon their queues.
     pub(crate) fn abandon(&self) {
-        // Relaxed: the fence orders this store. It pairs with the fences of the waiting sides.
+        // Relaxed: the fence orders this store. The fence pairs with the fences of the waiting
+        // sides.
         self.abandoned.store(true, Ordering::Relaxed);
         full_fence();
         self.driver.drive(self);
@@ -229,22 +231,22 @@ impl BusState {
     /// Returns whether the reader is responsible for the entries waiting in the incoming queue.
     #[inline]
     pub(crate) fn is_lent(&self) -> bool {
-        // Relaxed: a reader that is about to sleep has fenced after arming its cell. Its fence
-        // pairs with the dispatcher's fence after setting the flag. All other threads check again
-        // under the fan-out's lock.
+        // Relaxed: a reader that is about to sleep has fenced after arming its cell. The reader's
+        // fence pairs with the fence that the dispatcher issues after setting the flag. All other
+        // threads check again while holding the fan-out's lock.
         self.lent.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_lent(&self, lent: bool) {
         // Relaxed: the dispatcher's fence orders this store before its read of the reader's cell.
-        // The fan-out's lock publishes it to all other threads.
+        // The fan-out's lock publishes the store to all other threads.
         self.lent.store(lent, Ordering::Relaxed);
     }
 
     /// Records that the dispatcher has offered everything and closed every mailbox.
     pub(crate) fn set_ended(&self) {
         self.registry.set_ended();
-        // No fence is needed, because the waiters check this under the registry's lock. See
+        // No fence is needed, because the waiters check the registry while holding its lock. See
         // `WaitQueue::wake`.
         self.done.wake_all();
     }
@@ -259,8 +261,9 @@ impl BusState {
         }
     }
 
-    /// Stops a watcher whose filter has panicked. Called on the offering thread, which then wakes
-    /// the reader as after every offer.
+    /// Stops a watcher without waking its reader. Called by [`stop`](Self::stop), which then wakes
+    /// the reader, and on the offering thread if the watcher's filter has panicked. The offering
+    /// thread wakes the reader after every offer.
     pub(crate) fn stop_offering(&self, state: &WatcherState) {
         if state.set_stopped() {
             self.reap(state.id);
@@ -268,7 +271,7 @@ impl BusState {
     }
 
     /// Evicts a watcher because an event does not fit into its queue. Called on the offering
-    /// thread, like [`stop_offering`](Self::stop_offering).
+    /// thread, which wakes the reader after every offer.
     pub(crate) fn evict(&self, state: &WatcherState) {
         if state.set_evicted() {
             self.reap(state.id);
@@ -282,17 +285,17 @@ impl BusState {
         self.driver.drive(self);
     }
 
-    /// Withdraws the registration of a watcher that is being dropped, if it has not been processed
-    /// yet. Once the bus has been abandoned, the registration stays, because events accepted after
-    /// it count as abandoned.
+    /// Withdraws the registration of a watcher that is being dropped, if the registration has not
+    /// been processed yet. Once the bus has been abandoned, registrations are no longer withdrawn,
+    /// because events accepted after a registration count as abandoned.
     pub(crate) fn withdraw(&self, state: &WatcherState) {
         if state.start().is_none() && !self.is_abandoned() {
             self.driver.withdraw(state.id, self);
         }
     }
 
-    /// Notes that a watcher's receiver is being dropped. Retires the watcher if its mailbox is
-    /// closed, too.
+    /// Notes that a watcher's receiver is being dropped. If the watcher's mailbox is also closed,
+    /// retires the watcher.
     pub(crate) fn receiver_dropped(&self, state: &Arc<WatcherState>) {
         if state.set_finished() {
             self.registry.retire(state, || self.is_closing());
@@ -303,8 +306,8 @@ impl BusState {
         }
     }
 
-    /// Notes that a watcher's mailbox has been closed. Retires the watcher if its reader has
-    /// finished, too. Issues a full fence. The caller must wake the reader.
+    /// Notes that a watcher's mailbox has been closed. If the watcher's reader has also finished,
+    /// retires the watcher. Issues a full fence. The caller must wake the reader.
     pub(crate) fn sender_closed(&self, state: &Arc<WatcherState>) {
         if state.set_closed() {
             self.registry.retire(state, || self.is_closing());
@@ -316,8 +319,8 @@ impl BusState {
 
     #[inline]
     pub(crate) fn set_accepted(&self, events: u64) {
-        // Relaxed: only a count. Locks that are taken later publish it to threads that have waited
-        // for a flush or for the end of the bus.
+        // Relaxed: only a count. Locks that are taken later publish the count to threads that have
+        // waited for a flush or for the bus to end.
         self.accepted.store(events, Ordering::Relaxed);
     }
 

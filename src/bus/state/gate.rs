@@ -1,26 +1,26 @@
-//! The gate, which counts the publishers that are inside a publish call, and admits no more
-//! publishers once the bus is closed.
+//! The gate, which counts the publishers inside publish calls, and stops admitting publishers once
+//! the bus is closed.
 //!
-//! It guarantees, without a lock, that every accepted event is offered. The gate is a fixed array
-//! of words, each on its own cache line. The publishing thread's number selects the word:
+//! The gate guarantees, without a lock, that every accepted event is offered. The gate is a fixed
+//! array of words, each on its own cache line. The publishing thread's number selects the word:
 //!
 //! ```text
 //! { publishers inside : 62, idle : 1, closed : 1 }
 //! ```
 //!
-//! * *enter* adds one publisher to the word. If the word was closed, *enter* removes the publisher
-//!   again and refuses it. An admitted publisher was therefore counted in the word before the
-//!   closed bit was set.
-//! * *leave* removes the publisher from the word. A publisher that leaves an idle word is
-//!   responsible for the entry that it has pushed, so it either delivers the entry directly or
-//!   wakes the dispatcher.
+//! * *enter* adds one publisher to the word. If the word was already closed, *enter* removes the
+//!   publisher again and refuses it. An admitted publisher was therefore counted in the word before
+//!   the closed bit was set.
+//! * *leave* removes the publisher from the word. If the word is idle, the publisher is responsible
+//!   for the entry that it has pushed, so it either delivers the entry directly or wakes the
+//!   dispatcher.
 //! * *close* sets the closed bit in every word. The gate is *quiet* when every word is closed and
-//!   no publisher is inside. A dispatcher that first sees a quiet gate and then an empty queue has
-//!   seen the last event, because each push happened before its publisher left.
+//!   no publisher is inside. If a dispatcher sees first a quiet gate and then an empty queue, it
+//!   has seen the last event, because each push happened before its publisher left.
 //! * *idle* is a bit that the dispatcher sets in every word before it parks, and clears when it
-//!   wakes up. A reader that has pulled sets it on the dispatcher's behalf before it sleeps.
-//!   Setting the bit and leaving are read-modify-write operations on the same word, so they are
-//!   ordered, and a publish call needs no fence.
+//!   wakes up. After pulling, a reader sets the bit on the dispatcher's behalf before the reader
+//!   sleeps. Setting the bit and leaving are read-modify-write operations on the same word, so they
+//!   are ordered, and a publish call needs no fence.
 //!   - If the publisher leaves first, its push is visible when the dispatcher next checks the
 //!     queue.
 //!   - If the dispatcher sets the bit first, the publisher sees the bit.
@@ -34,25 +34,25 @@ const IDLE: u64 = 2;
 const ONE: u64 = 4;
 
 pub(crate) struct Gate {
-    /// The words, each with its counters. The number of cells is a power of two, or zero on an
-    /// inline bus.
+    /// The cells, each of which holds a word and its counters. The number of cells is a power of
+    /// two, or zero on an inline bus.
     cells: Box<[CachePadded<Cell>]>,
-    /// The cell of an inline bus. Publishers do not enter it, because the bus's lock keeps them
-    /// apart.
+    /// The cell of an inline bus. Publishers do not enter this cell, because they are serialised by
+    /// the bus's lock.
     inline: Option<Cell>,
 }
 
 #[derive(Default)]
 struct Cell {
     word: AtomicU64,
-    /// The number of events refused because the queue was full. They are counted in the publisher's
-    /// cell because the publisher has just accessed this cache line.
+    /// The number of events refused because the queue was full. Refused events are counted in the
+    /// publisher's cell because the publisher has just accessed this cache line.
     refused_full: AtomicU64,
     /// The number of events refused because the gate was closed.
     refused_closed: AtomicU64,
 }
 
-/// The reason why a publish call was refused, as needed by the counters.
+/// The reason why a publish call was refused, as distinguished by the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Full,
@@ -91,7 +91,7 @@ impl Gate {
 
     /// Admits the caller, unless the gate is closed. Never waits.
     ///
-    /// - If this returns `Ok`, the caller must [`leave`](Pass::leave).
+    /// - If this returns `Ok`, the caller must call [`leave`](Pass::leave).
     /// - If this returns `Err`, the gate is closed. The caller has the same duty as a publisher
     ///   that leaves, because the dispatcher may have seen the caller inside, and may therefore
     ///   have found that the gate was not quiet.
@@ -122,11 +122,11 @@ impl Gate {
         }
     }
 
-    /// Returns whether the gate is closed and no publisher is inside. From then on, the queue can
-    /// only become shorter.
+    /// Returns whether the gate is closed and no publisher is inside. Once this is the case, the
+    /// queue can only become shorter.
     pub(crate) fn is_quiet(&self) -> bool {
-        // Acquire: pairs with the Release of each `leave`, so that everything pushed inside is
-        // visible.
+        // Acquire: pairs with the Release of each `leave`, so that everything pushed inside the
+        // gate is visible.
         self.cells.iter().all(|cell| cell.word.load(Ordering::Acquire) & !IDLE == CLOSED)
     }
 
@@ -135,7 +135,8 @@ impl Gate {
         self.all().all(|cell| cell.word.load(Ordering::Relaxed) & CLOSED != 0)
     }
 
-    /// Sets the idle bit. Publishers that leave after this have a duty.
+    /// Sets the idle bit in each word. If a publisher leaves while the bit is set, its duty is to
+    /// [deliver](Duty::Deliver) its entry or to [wake](Duty::Wake) the dispatcher.
     pub(crate) fn set_idle(&self) {
         for cell in &self.cells {
             // Acquire: pairs with the Release of `leave`, so that the caller's next check of the
@@ -151,7 +152,8 @@ impl Gate {
         for cell in &self.cells {
             // Relaxed: the dispatcher holds the fan-out. A publisher that still sees the bit fails
             // to acquire the fan-out, and checks a wake cell that may not be armed. The dispatcher
-            // finds the publisher's push after the next `set_idle` at the latest.
+            // finds the publisher's push at the latest when it checks the queue after the next
+            // `set_idle`.
             cell.word.fetch_and(!IDLE, Ordering::Relaxed);
         }
     }
@@ -164,7 +166,7 @@ impl Gate {
             Refusal::Closed => &cell.refused_closed,
         };
         let add = |count: u64| Some(count.saturating_add(events));
-        // Relaxed, both: only a count. It saturates at the maximum value, which a count of
+        // Relaxed, both: only a count. The count saturates at the maximum value, which a count of
         // zero-sized events can reach.
         let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
@@ -190,8 +192,8 @@ pub(crate) enum Duty {
     Nothing,
     /// The dispatcher is asleep or about to sleep, so the pushed entry has to be delivered.
     Deliver,
-    /// Same as `Deliver`, but the gate is closed. Only the dispatcher can end the bus, so it must
-    /// be woken.
+    /// The same action as for `Deliver`, but the gate is closed. Only the dispatcher can end the
+    /// bus, so the dispatcher must be woken.
     Wake,
 }
 

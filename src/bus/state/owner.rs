@@ -1,8 +1,8 @@
 //! The owner of an inline bus, which is the thread that holds the bus's lock and is inside a call.
 //!
-//! The owner does the work that other threads leave to it. A thread that has recorded due work
+//! The owner does the work that other threads delegate to it. A thread that has recorded due work
 //! (reaping a watcher or closing the bus) sets a bit in the word that contains the owner's number.
-//! The owner reads this bit in the same exchange with which it releases the bus, so one of the two
+//! The owner reads the bit in the same atomic exchange that ends its ownership, so one of the two
 //! threads sees the other.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::sync::thread_number;
 /// The bit that is set if work is due.
 const DUE: u64 = 1;
 
-/// The owner's thread number, or zero if there is no owner, combined with the bit.
+/// The owner's thread number, or zero if there is no owner, combined with the `DUE` bit.
 pub(crate) struct Owner {
     word: AtomicU64,
 }

@@ -1,4 +1,4 @@
-//! The list of a bus's watchers, and the sums of the counters of dropped watchers.
+//! The list of a bus's watchers, and the summed counters of dropped watchers.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ struct Entries {
     /// Whether the dispatcher has offered everything and closed every mailbox.
     ended: bool,
     watchers: BTreeMap<u64, Arc<WatcherState>>,
-    /// `None` until a watcher has been dropped.
+    /// The summed counters of dropped watchers. `None` until a watcher has been dropped.
     departed: Option<Box<Departed>>,
 }
 
@@ -122,7 +122,8 @@ impl Registry {
         self.entries.lock().unfinished().cloned().collect()
     }
 
-    /// Returns the number of watchers that have not been dropped and handlers that have not ended.
+    /// Returns the number of watchers that have not been dropped, plus the number of handlers that
+    /// have not ended.
     pub(crate) fn present(&self) -> usize {
         self.entries.lock().watchers.values().filter(|state| !state.is_finished()).count()
     }
@@ -134,13 +135,13 @@ impl Registry {
 
     // ── stopped watchers, which the dispatcher reaps ──
 
-    /// Lists a stopped watcher for the dispatcher. The caller must then fence and wake the
-    /// dispatcher.
+    /// Adds a stopped watcher to the list of watchers that the dispatcher has to reap. The caller
+    /// must then fence and wake the dispatcher.
     pub(crate) fn add_reapable(&self, id: u64) {
         if !self.has_ended() {
             self.reapable.lock().push(id);
         }
-        // Relaxed: the caller's fence orders this store. It pairs with the fences of the
+        // Relaxed: the caller's fence orders this store. The fence pairs with the fences of the
         // dispatcher's wake cell.
         self.reaping.store(true, Ordering::Relaxed);
     }
@@ -160,8 +161,8 @@ impl Registry {
 
     // ── statistics ──
 
-    /// Returns the watchers' part of the statistics. A dropped watcher immediately counts as
-    /// departed, even if the dispatcher has not closed its mailbox yet.
+    /// Returns the part of the statistics that concerns watchers. A dropped watcher immediately
+    /// counts as departed, even if the dispatcher has not closed its mailbox yet.
     pub(crate) fn stats(&self, is_closing: bool) -> BusStats {
         let entries = self.entries.lock();
         let mut departed = entries.departed.as_deref().cloned().unwrap_or_default();
@@ -182,8 +183,8 @@ impl Registry {
 }
 
 /// Returns whether a watcher stays listed after its end. Handlers that end with the bus stay
-/// listed, so that the bus's report shows the outcome of each handler. Their number cannot exceed
-/// the number of handlers that existed when the bus was closed.
+/// listed, so that the bus's report shows the outcome of each handler. The number of these handlers
+/// cannot exceed the number of handlers that existed when the bus was closed.
 fn ends_with_the_bus(state: &WatcherState, is_closing: impl FnOnce() -> bool) -> bool {
     state.is_handler && is_closing()
 }

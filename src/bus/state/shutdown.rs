@@ -1,22 +1,23 @@
-//! The shutdown of a bus: closing it, waiting for its end, abandoning the rest, and reporting.
+//! Shuts down a bus, which means closing the bus, waiting for it to end, abandoning the remaining
+//! events if a deadline passes first, and reporting the result.
 
 use crate::bus::report::ShutdownReport;
 use crate::clock::Deadline;
 
 use super::bus::BusState;
 
-/// The time that a call gives the bus to end, measured by the bus's `end_clock`.
+/// How long a call waits for the bus to end, as measured by the bus's `end_clock`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// The time until which the call waits without abandoning anything.
+    /// The deadline until which the call waits without abandoning anything.
     pub(crate) until: Deadline,
-    /// The time until which the call continues to wait after it has abandoned the rest. `None` if
-    /// the call does not abandon anything.
+    /// The deadline until which the call continues to wait after it has abandoned the remaining
+    /// events. `None` if the call does not abandon anything.
     pub(crate) after_giving_up: Option<Deadline>,
 }
 
 impl Patience {
-    /// Waits for the end of the bus without a deadline.
+    /// Waits for the bus to end, without a deadline.
     pub(crate) const FOREVER: Self = Self { until: None, after_giving_up: None };
 }
 
@@ -83,13 +84,14 @@ impl BusState {
         report
     }
 
-    /// Waits for the end without closing the bus.
+    /// Waits for the bus to end, but at most until the deadline. Does not close the bus.
     #[cfg(feature = "recorder")]
     pub(crate) fn wait_ended(&self, deadline: Deadline) {
         let _ = self.done.wait(&self.end_clock, deadline, || self.ending());
     }
 
-    /// Returns whether the bus ended with everything handled, or `None` if it has not ended yet.
+    /// Returns whether the bus has ended with everything handled, or `None` if the bus has not
+    /// ended yet.
     pub(crate) fn ending(&self) -> Option<bool> {
         self.registry.is_settled().then(|| !self.is_abandoned())
     }

@@ -1,6 +1,6 @@
 //! The threads started by a bus, which are the dispatcher's thread and the handlers' threads. A
-//! shutdown waits until each thread has reached its last step, and then joins it, so that the
-//! program's code may be unloaded afterwards.
+//! shutdown waits until each thread has reached its last step, and then joins the thread, so that
+//! the program's code may be unloaded afterwards.
 
 use std::io;
 
@@ -14,8 +14,8 @@ pub(crate) struct Threads {
 }
 
 struct Started {
-    /// The number of marks of threads that have not reached their last step, or are not in
-    /// `handles` yet.
+    /// The number of marks. There is one mark for each thread that has not reached its last step,
+    /// and one for each thread that is not in `handles` yet.
     running: usize,
     /// The threads that have not been joined yet.
     handles: Vec<thread::JoinHandle<()>>,
@@ -32,8 +32,8 @@ impl Threads {
         self.started.lock().running == 0
     }
 
-    /// Joins all threads and returns `true` if each thread has reached its last step. Otherwise
-    /// returns `false` immediately. Waits only for these last steps.
+    /// If each thread has reached its last step, joins all threads and returns `true`. If not,
+    /// returns `false` immediately. Waits only for the threads' last steps.
     pub(crate) fn join(&self) -> bool {
         let handles = {
             let mut started = self.started.lock();
@@ -52,10 +52,10 @@ impl Threads {
         F: FnOnce() + Send + 'static,
     {
         // If the system cannot start a thread, dropping the closure removes the first mark, and
-        // runs the destructors of user-supplied values. No lock is held here.
+        // runs the destructors of user-supplied values. No lock is held at this point.
         let (runs, is_unlisted) = (Running::mark(threads), Running::mark(threads));
         let handle = thread::spawn(name, move || {
-            // The mark is dropped last.
+            // The thread's mark is dropped last.
             let _runs = runs;
             run();
         })?;
@@ -82,7 +82,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.started.lock().running -= 1;
-        // No fence is needed, because a shutdown reads the number under the lock. See
+        // No fence is needed, because a shutdown reads the number while holding the lock. See
         // `WaitQueue::wake`.
         self.0.done.wake_all();
     }

@@ -1,5 +1,6 @@
-//! The state that both ends of a watcher's mailbox share, independent of the event type: flags, the
-//! watcher's wake cell, and counters, which have one writer each (except `panics`).
+//! The state shared by both ends of a watcher's mailbox, independent of the event type. The state
+//! consists of flags, the watcher's wake cell, and counters. Each counter except `panics` has a
+//! single writer.
 
 use std::sync::OnceLock;
 
@@ -11,24 +12,24 @@ use crate::sync::{CachePadded, Parker};
 
 use super::end_reason::EndReason;
 
-/// The flag of a stopped watcher. The dispatcher offers it no more events, unless `GAVE_UP` is set
-/// as well.
+/// The flag of a stopped watcher. The dispatcher offers no more events to a stopped watcher, unless
+/// `GAVE_UP` is set as well.
 const STOPPED: u8 = 1;
-/// The flag of a reader that is gone. It no longer takes events out of the queue, except to discard
-/// the remaining ones.
+/// The flag of a reader that is gone. The reader no longer takes events out of the queue, except to
+/// discard the remaining events.
 const GONE: u8 = 2;
-/// The flag of a closed mailbox. The dispatcher no longer puts events into the queue.
+/// The flag of a closed mailbox. The dispatcher no longer puts events into the mailbox's queue.
 const CLOSED: u8 = 4;
-/// The flag of a reader that has finished, which means that its receiver has been dropped. A
-/// handler has then handled everything that it will ever handle.
+/// The flag of a reader that has finished, which means that its receiver has been dropped. If the
+/// reader is a handler, the handler has handled everything that it will ever handle.
 const FINISHED: u8 = 8;
 
 /// The flag of a handler that has abandoned its queue because of a shutdown with a deadline. Events
-/// that are still offered to it count as abandoned.
+/// that are still offered to the handler count as abandoned.
 const GAVE_UP: u8 = 16;
 
 /// The flag of a watcher that was stopped by its own policy because an event did not fit. `STOPPED`
-/// is always set together with it.
+/// is always set together with this flag.
 const EVICTED: u8 = 32;
 
 /// The value of `wake_at` while no dispatcher is waiting for capacity.
@@ -39,7 +40,8 @@ pub(crate) struct WatcherState {
     pub(crate) name: Box<str>,
     pub(crate) capacity: u64,
     pub(crate) policy: OverflowPolicy,
-    /// Whether the library runs the reader, in which case flushes and shutdowns wait for it.
+    /// Whether the library runs the reader, in which case flushes and shutdowns wait for the
+    /// reader.
     pub(crate) is_handler: bool,
     flags: AtomicU8,
     /// The value of `consumed` at which a dispatcher waiting for capacity wants to be woken, or
@@ -71,8 +73,8 @@ struct SentSide {
     stopped: AtomicU64,
     abandoned: AtomicU64,
     filtered: AtomicU64,
-    /// The number of events that were missing for every watcher, or that the history no longer
-    /// held.
+    /// The number of events that were missing for all watchers, plus the number of events that the
+    /// history no longer held.
     missed: AtomicU64,
     high_water: AtomicU64,
 }
@@ -87,7 +89,7 @@ struct GotSide {
     /// The number of events that the reader discarded after a shutdown with a deadline had
     /// abandoned the rest.
     abandoned: AtomicU64,
-    /// The offset up to which a handler has handled everything, gaps included.
+    /// The offset up to which a handler has handled everything, including gaps.
     handled: AtomicU64,
 }
 
@@ -144,7 +146,8 @@ impl WatcherState {
     /// Publishes the number of offered events. Called before any of them is queued or lost.
     #[inline]
     pub(crate) fn publish_offered(&self, offered: u64) {
-        // Relaxed: the queue and the fence in `publish_sent` publish this store. Both follow it.
+        // Relaxed: the queue and the fence in `publish_sent` both follow this store, and publish
+        // it.
         self.sent.offered.store(offered, Ordering::Relaxed);
     }
 
@@ -153,8 +156,9 @@ impl WatcherState {
     pub(crate) fn publish_sent(&self, sent: &Sent) {
         let to = &self.sent;
         // Release: pairs with the fence in `stats`, so that `stats` never sees more events lost
-        // than offered. It also pairs with the Acquire in `decided`, so that a reader that sees a
-        // decided offset either finds the event in the queue or knows that it is lost.
+        // than offered. The fence also pairs with the Acquire in `decided`, so that a reader that
+        // sees a decided offset either finds the event in the queue or knows that the event is
+        // lost.
         fence(Ordering::Release);
         // Relaxed, all: the fence above orders them.
         to.incoming.store(sent.drops.incoming, Ordering::Relaxed);
@@ -176,7 +180,7 @@ impl WatcherState {
         self.got.consumed.load(Ordering::Acquire)
     }
 
-    /// Requests a wake-up once `consumed` reaches this value. The caller must then arm its wake
+    /// Requests a wake-up once `consumed` reaches the value `at`. The caller must then arm its wake
     /// cell and check again.
     pub(crate) fn want_room(&self, at: u64) {
         // Relaxed: the fence in `WakeCell::arm` orders this store before the second read of
@@ -184,11 +188,11 @@ impl WatcherState {
         self.wake_at.store(at, Ordering::Relaxed);
     }
 
-    /// Requests a wake-up once `consumed` reaches this value, unless an earlier wake-up is already
-    /// pending. The caller must then fence and check again.
+    /// Requests a wake-up once `consumed` reaches the value `at`, unless an earlier wake-up is
+    /// already pending. The caller must then fence and check again.
     pub(crate) fn wish_for_room(&self, at: u64) {
-        // Relaxed, both: written under the lock of an inline bus. The caller's fence orders the
-        // store before its second read of `consumed`.
+        // Relaxed, both: on an inline bus, `wake_at` is written only while the bus's lock is held.
+        // The caller's fence orders the store before its second read of `consumed`.
         let before = self.wake_at.load(Ordering::Relaxed);
         if before <= self.consumed() || at < before {
             self.wake_at.store(at, Ordering::Relaxed);
@@ -255,9 +259,9 @@ impl WatcherState {
     }
 
     /// Marks the reader as gone. The caller must then fence and empty the queue. Returns `true` if
-    /// the caller has to ask the dispatcher to reap the watcher. This is the case if no thread has
-    /// stopped the watcher before and its mailbox is not closed. If the watcher's registration was
-    /// refused or withdrawn, its mailbox is already closed.
+    /// the caller has to request that the dispatcher reap the watcher. The caller has to do so if
+    /// no thread has already stopped the watcher and its mailbox is not closed. If the watcher's
+    /// registration was refused or withdrawn, its mailbox is already closed.
     pub(crate) fn set_gone(&self, gave_up: bool) -> bool {
         let flags = if gave_up { STOPPED | GONE | GAVE_UP } else { STOPPED | GONE };
         // Relaxed: the caller's fence orders this store before the caller empties the queue. The
@@ -279,8 +283,8 @@ impl WatcherState {
     /// reader. Returns `true` if the flag was not already set.
     pub(crate) fn set_stopped(&self) -> bool {
         // Release: pairs with the Acquire in `end`, so that a reader that sees the end also sees
-        // the counter of what caused it. The caller's fence publishes the flag to the dispatcher.
-        // The fence pairs with the fences of the waiting sides.
+        // the counter for the cause of the end. The caller's fence publishes the flag to the
+        // dispatcher. The fence pairs with the fences of the waiting sides.
         self.flags.fetch_or(STOPPED, Ordering::Release) & STOPPED == 0
     }
 
@@ -290,15 +294,15 @@ impl WatcherState {
     pub(crate) fn set_evicted(&self) -> bool {
         let evicted = |flags: u8| (flags & STOPPED == 0).then_some(flags | STOPPED | EVICTED);
         // Release: pairs with the Acquire in `end`, so that a reader that sees the end also sees
-        // everything that was queued and counted before. Relaxed: after a failed exchange, the
-        // update only tries again.
+        // everything that was queued and counted before the end. Relaxed: after a failed exchange,
+        // the update only tries again.
         self.flags.fetch_update(Ordering::Release, Ordering::Relaxed, evicted).is_ok()
     }
 
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
-        // Relaxed: no data depends on it. A dispatcher that sees the flag late only offers a few
-        // more events.
+        // Relaxed: no data depends on the flag. A dispatcher that sees the flag late only offers a
+        // few more events.
         self.flags.load(Ordering::Relaxed) & STOPPED != 0
     }
 
@@ -309,18 +313,18 @@ impl WatcherState {
 
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
-        // Relaxed: the dispatcher's fence after its offers orders this load. It pairs with the
-        // reader's fence after `set_gone`.
+        // Relaxed: the dispatcher's fence after its offers orders this load. The fence pairs with
+        // the reader's fence after `set_gone`.
         self.flags.load(Ordering::Relaxed) & GONE != 0
     }
 
-    /// Returns the reason why the watcher ended, if an empty queue now means that it has ended.
-    /// Otherwise returns `None`.
+    /// If an empty queue now means that the watcher has ended, returns the reason for the end.
+    /// Otherwise, returns `None`, because more events may follow.
     #[inline]
     pub(crate) fn end(&self) -> Option<EndReason> {
         // Acquire: pairs with the Release in `set_closed`, so that a later check of the queue finds
-        // everything that was put into it. It also pairs with the Releases in `set_stopped` and
-        // `set_evicted`.
+        // everything that was put into it. The load also pairs with the Releases in `set_stopped`
+        // and `set_evicted`.
         let flags = self.flags.load(Ordering::Acquire);
         if flags & (STOPPED | CLOSED) == 0 {
             None
@@ -356,7 +360,7 @@ impl WatcherState {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of events in the queue or held by the reader, as `stats` reports it.
+    /// Returns the number of events in the queue or held by the reader, as reported by `stats`.
     pub(crate) fn queued(&self) -> u64 {
         let (got, sent) = (&self.got, &self.sent);
         // Relaxed, all: only counts, on which no data depends.

@@ -1,5 +1,5 @@
-//! How threads and tasks wait for the bus: the parking protocol, the timer for tasks, and the
-//! marking of threads that must not wait for their own bus.
+//! Waiting for the bus, by threads and by tasks. The submodules contain the parking protocol, the
+//! timer for tasks, and the marks on threads that must not wait for their own bus.
 
 mod parking;
 mod reentrancy;

@@ -1,22 +1,23 @@
-//! Waiting without lost wake-ups. Every thread and task of the bus waits by this protocol.
+//! Waiting without lost wake-ups. Every thread and task of the bus uses the following protocol to
+//! wait.
 //!
 //! - The waiting side arms its wake cell, fences, checks its condition again, and parks only if the
 //!   condition still does not hold.
 //! - The waking side makes the condition true, fences, and checks whether the wake cell is armed.
-//!   If it is, the waking side disarms it and wakes the waiting side.
+//!   If the cell is armed, the waking side disarms it and wakes the waiting side.
 //!
-//! The two fences are sequentially consistent, so at least one side sees the other: either the
+//! The two fences are sequentially consistent, so at least one side sees the other. Either the
 //! waiting side finds the condition true, or the waking side finds the cell armed. A single fence
 //! on the waking side is enough for any number of waiting sides.
 //!
 //! A [`WakeCell`] serves a single waiting side, which is the dispatcher or one watcher's reader.
-//! Its parker is fixed, so the thread that the cell wakes is always the thread that armed it. A
-//! [`WaitQueue`] serves many waiters, such as publishers waiting for capacity, flushes and
-//! shutdowns. It is first in, first out. A waiter that is chosen but does not need its turn passes
-//! it on.
+//! The cell's parker is fixed, so the thread that the cell wakes is always the thread that armed
+//! it. A [`WaitQueue`] serves many waiters, such as publishers waiting for capacity, flushes and
+//! shutdowns. The queue is first in, first out. If a waiter is chosen but does not need its turn,
+//! the waiter passes the turn on.
 //!
-//! Both types serve threads and tasks. A task's waker is user code, so the bus calls it outside all
-//! locks, and catches its panics.
+//! Both a [`WakeCell`] and a [`WaitQueue`] serve threads and tasks. A task's waker is user code, so
+//! the bus calls it outside all locks, and catches its panics.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +29,8 @@ use crate::sync::AtomicWaker;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use crate::sync::{Mutex, Parker, SPINS, Unparker, YIELDS, hint, thread};
 
-/// Issues the full fence that both sides need. This fence always pairs with another call of this
-/// function.
+/// Issues the full fence that both the waiting side and the waking side need. This fence always
+/// pairs with another call of this function.
 #[inline]
 pub(crate) fn full_fence() {
     // SeqCst: pairs with the other side's fence. See the top of the file.
@@ -85,16 +86,17 @@ impl WakeCell {
     pub(crate) fn arm_task(&self, waker: &Waker) {
         self.task.register(waker);
         // The waking side takes an arming with a compare-and-exchange. If the exchange precedes
-        // this arming, it takes the previous arming. If it follows this arming, it takes this one.
-        // In both cases, the task checks its condition after the fence. A store would suffice,
-        // because no write can occur between an arming and the exchange that takes it. However,
-        // loom does not know this about a store, and would report a lost wake-up that cannot
-        // happen. With a swap, loom sees the two in the right order.
+        // this arming, it takes the previous arming. If the exchange follows this arming, it takes
+        // this arming. In both cases, the task checks its condition after the fence. A store would
+        // suffice, because no write can occur between an arming and the exchange that takes it.
+        // However, loom does not know this about a store, and would report a lost wake-up that
+        // cannot happen. With a swap, loom sees the arming and the exchange in the right order.
         // Relaxed: `AtomicWaker` does its own synchronisation.
         // - If `wake_armed` takes the waker after `register`, it finds this waker.
-        // - If `wake_armed` took the waker before `register`, everything that it did happens before
-        //   this swap, so it took an earlier arming.
-        // - If both run at the same time, `register` detects this and wakes the task.
+        // - If `wake_armed` took the waker before `register`, everything that `wake_armed` did
+        //   happens before this swap, so `wake_armed` took an earlier arming.
+        // - If `wake_armed` and `register` run at the same time, `register` detects this and wakes
+        //   the task.
         self.armed.swap(true, Ordering::Relaxed);
         full_fence();
     }
@@ -138,8 +140,8 @@ impl WakeCell {
 
     #[cold]
     fn wake_armed(&self) {
-        // Relaxed, both: `arm_task` explains why this call finds the task's waker. A call that does
-        // not get the arming changes nothing.
+        // Relaxed, both: `arm_task` explains why this call finds the task's waker. If a call does
+        // not take the arming, it changes nothing.
         if self.armed.compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             self.unparker.unpark();
             if let Some(task) = self.task.take() {
@@ -156,13 +158,14 @@ pub(crate) struct TimedOut;
 /// A queue in which threads and tasks wait for their turn.
 #[derive(Debug)]
 pub(crate) struct WaitQueue {
-    /// The number of entries in `waiters`. The waking side reads it without taking the lock.
+    /// The number of entries in `waiters`. The waking side reads this number without taking the
+    /// lock.
     waiting: AtomicUsize,
     waiters: Mutex<Waiters>,
     /// Whether this is the queue of an inline bus, where no thread passes on a turn that a task
     /// does not use.
     is_inline: bool,
-    /// Whether a waiter that cannot use its turn passes it to later waiters, because not all
+    /// Whether a waiter that cannot use its turn passes the turn to later waiters, because not all
     /// waiters are waiting for the same condition.
     passes_behind: AtomicBool,
 }
@@ -174,7 +177,7 @@ struct Waiters {
     entries: BTreeMap<u64, Wake>,
 }
 
-/// The means to wake one waiter.
+/// A handle that wakes a single waiter.
 #[derive(Debug)]
 pub(crate) enum Wake {
     Thread(Unparker),
@@ -182,8 +185,8 @@ pub(crate) enum Wake {
 }
 
 /// The number of turns that a woken thread is expected to use. A woken thread usually continues to
-/// publish, and waking it costs as much as tens of events. Waiters that stay asleep are not at a
-/// disadvantage, because the dispatcher passes turns on before it sleeps.
+/// publish, and waking a thread costs as much as publishing tens of events. Waiters that stay
+/// asleep are not at a disadvantage, because the dispatcher passes turns on before it sleeps.
 const TURNS_OF_A_THREAD: usize = 32;
 
 impl Wake {
@@ -246,15 +249,16 @@ impl WaitQueue {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Wakes waiters for up to this many turns, starting with the waiters that have waited longest.
-    /// Unless `turns` is zero, this wakes at least one waiter, if there is one. A task uses one
-    /// turn, and a thread uses [`TURNS_OF_A_THREAD`]. The caller must have made the condition true
-    /// in one of two ways:
+    /// Wakes waiters for up to `turns` turns, starting with the waiters that have waited longest.
+    /// Unless `turns` is zero, wakes at least one waiter if any waiter is in the queue. A task uses
+    /// one turn, and a thread uses [`TURNS_OF_A_THREAD`]. The caller must have made the condition
+    /// true in one of two ways:
     ///
-    /// - Without a lock. In this case, the caller must have fenced afterwards.
-    /// - Under a lock, if the waiters check the condition under the same lock. A waiter that takes
-    ///   the lock after the caller finds the condition true. A waiter that took the lock before the
-    ///   caller already has its place in the queue, and the caller sees this place here.
+    /// - Without holding a lock. In this case, the caller must have fenced afterwards.
+    /// - While holding a lock, if the waiters check the condition while holding the same lock. If a
+    ///   waiter takes the lock after the caller, the waiter finds the condition true. If a waiter
+    ///   took the lock before the caller, the waiter already has its place in the queue, and this
+    ///   method finds that place.
     #[inline]
     pub(crate) fn wake(&self, turns: usize) {
         if self.is_waited_for() {
@@ -272,10 +276,10 @@ impl WaitQueue {
         self.waiting.load(Ordering::Relaxed) > 1
     }
 
-    /// From now on, makes each waiter that cannot use its turn pass it to later waiters.
+    /// From now on, makes each waiter that cannot use its turn pass the turn to later waiters.
     pub(crate) fn pass_behind(&self) {
-        // Relaxed: written under the lock of an inline bus. A waiter that cannot use its turn has
-        // held that lock since.
+        // Relaxed: written while holding the lock of an inline bus. A waiter that cannot use its
+        // turn has held that lock since then.
         self.passes_behind.store(true, Ordering::Relaxed);
     }
 
@@ -313,7 +317,7 @@ impl WaitQueue {
                 turns = turns.saturating_sub(uses(&wake));
                 chosen.push(wake);
             }
-            // Relaxed: written only under the lock.
+            // Relaxed: written only while holding the lock.
             self.waiting.store(waiters.entries.len(), Ordering::Relaxed);
         }
         for wake in chosen {
@@ -321,16 +325,16 @@ impl WaitQueue {
         }
     }
 
-    /// Registers a new place at the end of the queue, or registers an old place again, even if it
-    /// is still in the queue. Returns the ticket of the place.
+    /// Registers a new place at the end of the queue, or registers an old place again, even if the
+    /// old place is still in the queue. Returns the place's ticket.
     fn register(&self, wake: Wake, old: Option<u64>) -> u64 {
         let (ticket, replaced) = {
             let mut waiters = self.waiters.lock();
             let ticket = old.unwrap_or(waiters.next_ticket);
             waiters.next_ticket = waiters.next_ticket.max(ticket + 1);
             let replaced = waiters.entries.insert(ticket, wake);
-            // Relaxed: written only under the lock. The fence below orders this store before the
-            // check of the condition.
+            // Relaxed: written only while holding the lock. The fence below orders this store
+            // before the check of the condition.
             self.waiting.store(waiters.entries.len(), Ordering::Relaxed);
             (ticket, replaced)
         };
@@ -349,7 +353,7 @@ impl WaitQueue {
         let removed = {
             let mut waiters = self.waiters.lock();
             let removed = waiters.entries.remove(&ticket);
-            // Relaxed: written only under the lock.
+            // Relaxed: written only while holding the lock.
             self.waiting.store(waiters.entries.len(), Ordering::Relaxed);
             removed
         };
@@ -389,13 +393,14 @@ impl<'l> Place<'l> {
         }
     }
 
-    /// Checks the condition. Returns `None` if it does not hold. In this case, `wake` was
-    /// registered before the last check, so the caller is woken for the next one.
+    /// Checks the condition. Returns `None` if the condition does not hold. In that case, `wake`
+    /// was registered before the last check, so the caller will be woken when it has to check
+    /// again.
     pub(crate) fn poll<R>(&mut self, wake: Wake, mut condition: impl FnMut() -> Option<R>) -> Option<R> {
         let is_chosen = self.ticket.is_some_and(|ticket| !self.queue.is_waiting(ticket));
         if is_chosen {
-            // The waiter was chosen, but another waiter may have been faster. In that case, this
-            // waiter keeps its old place.
+            // The waiter was chosen, but another waiter may have been faster. If another waiter was
+            // faster, this waiter keeps its old place.
             if let Some(result) = condition() {
                 self.ticket = None;
                 return Some(result);

@@ -1,5 +1,5 @@
-//! Marks the threads that work for a bus, because a dispatcher or a handler that waited for its own
-//! bus would wait forever.
+//! Marks the threads that work for a bus. If a dispatcher or a handler waited for its own bus, it
+//! would wait forever.
 
 use std::cell::{Cell, RefCell};
 
@@ -12,16 +12,16 @@ thread_local! {
     static BUSES: RefCell<Vec<u64>> = RefCell::new(Vec::new());
 }
 
-/// Calls `run` on this thread, which counts as a thread of the bus until the call ends. The mark is
-/// removed last, so the destructors of everything that `run` owns still see it, including those
-/// that run while a panic unwinds.
+/// Calls `run` on the current thread, which counts as a thread of the bus until the call ends. The
+/// mark is removed last, so the destructors of everything that `run` owns still see the mark, even
+/// if they run while a panic is unwinding.
 pub(crate) fn on_bus_thread<R>(bus: u64, run: impl FnOnce() -> R) -> R {
     let _mark = BusThread::enter(bus);
     run()
 }
 
-/// A mark on this thread, which counts as a thread of the bus until the mark is dropped. The mark
-/// must be dropped last. See [`on_bus_thread`].
+/// A mark on the current thread. Until the mark is dropped, the thread counts as a thread of the
+/// bus. The mark must be dropped last. See [`on_bus_thread`].
 #[derive(Debug)]
 pub(crate) struct BusThread {
     /// Whether the mark was set. A thread that is already being torn down cannot be marked.
@@ -49,8 +49,8 @@ thread_local! {
     static INSIDE: Cell<usize> = Cell::new(0);
 }
 
-/// A mark on this thread. Until the mark is dropped, the thread is inside a call of an inline bus,
-/// and holds that bus's lock.
+/// A mark on the current thread. Until the mark is dropped, the thread is inside a call of an
+/// inline bus, and holds that bus's lock.
 #[derive(Debug)]
 pub(crate) struct InsideCall(());
 
@@ -58,8 +58,8 @@ impl InsideCall {
     #[inline]
     pub(crate) fn enter() -> Self {
         // An error means that the thread is ending, on a system without native thread-local
-        // storage. In that case, a call of another inline bus waits for its lock without a time
-        // limit.
+        // storage. In that case, a call of another inline bus waits for that bus's lock without a
+        // time limit.
         let _ = INSIDE.try_with(|inside| inside.set(inside.get() + 1));
         Self(())
     }

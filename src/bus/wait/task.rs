@@ -1,5 +1,5 @@
-//! The future with which the async methods wait. It needs neither a runtime nor a thread, except
-//! for the bus's timer thread while a task is waiting with a deadline.
+//! The future that the async methods use to wait. The future needs neither a runtime nor a thread,
+//! except for the bus's timer thread while a task is waiting with a deadline.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,8 +10,8 @@ use crate::sync::Arc;
 use super::parking::{Place, TimedOut, WaitQueue, Wake};
 use super::timer::{Timer, TimerEntry};
 
-/// A future that waits in a queue. It is the counterpart of [`WaitQueue::wait`] for tasks. When the
-/// future is dropped, it leaves the queue.
+/// A future that waits in a queue. This type is the counterpart of [`WaitQueue::wait`] for tasks.
+/// When the future is dropped, it leaves the queue.
 pub(crate) struct Waiting<'h, F> {
     clock: &'h Clock,
     place: Place<'h>,
@@ -48,8 +48,8 @@ impl<R, F: FnMut() -> Option<R>> Future for Waiting<'_, F> {
             return Poll::Ready(Err(TimedOut));
         }
         if this.timer_entry.set(this.deadline, cx.waker()).is_err() {
-            // The system cannot start the timer thread. The current thread therefore waits until
-            // the deadline, in the task's place in the queue.
+            // The system cannot start the timer thread. The current thread therefore blocks in the
+            // task's place in the queue, at most until the deadline.
             let waited = this.place.wait(this.clock, this.deadline, &mut this.condition);
             return Poll::Ready(waited);
         }

@@ -2,9 +2,9 @@
 //! and the library has no runtime that could provide a timer.
 //!
 //! All tasks of a bus share one timer thread, which runs only while at least one of them is waiting
-//! with a deadline. It parks until the earliest deadline. Wakers are user code, and a waker that
-//! waited there for the bus to end would delay the deadlines of all tasks. The timer thread
-//! therefore counts as one of the bus's own threads.
+//! with a deadline. The timer thread parks until the earliest deadline. Wakers are user code. If a
+//! waker waited on the timer thread for the bus to end, it would delay the deadlines of all tasks.
+//! The timer thread therefore counts as one of the bus's own threads.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,7 +27,7 @@ pub(crate) struct Timer {
 #[derive(Debug, Default)]
 struct TimerState {
     next_number: u64,
-    /// The wakers by deadline and entry number.
+    /// The wakers, keyed by deadline and entry number.
     entries: BTreeMap<(Duration, u64), Waker>,
     /// The timer thread's unparker, while the thread is running.
     thread: Option<Unparker>,
@@ -66,7 +66,7 @@ impl Timer {
             let mut state = self.state.lock();
             let removed = state.entries.remove(&place);
             if state.entries.is_empty() {
-                // No deadline is left to wait for, so the thread ends.
+                // There are no more deadlines to wait for, so the timer thread ends.
                 state.unpark();
             }
             removed
@@ -111,7 +111,7 @@ impl TimerState {
     }
 }
 
-/// One task's deadline. Dropping the entry cancels the deadline.
+/// A task's deadline. Dropping the entry cancels the deadline.
 #[derive(Debug)]
 pub(crate) struct TimerEntry<'h> {
     timer: &'h Arc<Timer>,

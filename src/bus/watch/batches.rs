@@ -12,9 +12,10 @@ impl<T> Watcher<T> {
     /// Waits for events, and returns events that arrived together as a slice, without cloning them.
     ///
     /// The slice is either the watcher's [prefix](crate::WatchBuilder::prefix) or a part of one of
-    /// the dispatcher's batches. Such a part contains only one event if the policy is
-    /// [`DropOldest`](crate::OverflowPolicy::DropOldest). If the dispatcher has waited for the
-    /// watcher, the part is at most about a quarter of the queue's capacity.
+    /// the dispatcher's batches. If the policy is
+    /// [`DropOldest`](crate::OverflowPolicy::DropOldest), such a part contains only one event. If
+    /// the dispatcher has waited for the watcher, such a part contains at most one event or about
+    /// three eighths of the queue's capacity, whichever is more.
     ///
     /// # Errors
     ///

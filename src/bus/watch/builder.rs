@@ -20,8 +20,8 @@ use super::delivery::Delivery;
 use super::handler::{Handler, OnPanic, Runner, WatchHandle};
 use super::watcher::Watcher;
 
-/// A builder for a watcher with settings that differ from the bus's defaults. Finish with
-/// [`watch`](Self::watch), [`spawn`](Self::spawn) or [`runner`](Self::runner).
+/// A builder for a watcher whose settings differ from the bus's defaults. To create the watcher,
+/// call [`watch`](Self::watch), [`spawn`](Self::spawn) or [`runner`](Self::runner).
 ///
 /// # Examples
 ///
@@ -52,13 +52,14 @@ pub struct WatchBuilder<'b, T> {
     pub(super) prefix: Vec<T>,
     pub(super) filter: Option<FilterHook<T>>,
     pub(super) on_drop: Option<OnDrop<T>>,
-    /// The receiver's hook and the sender's hook. Each reports the events that its own end of the
-    /// mailbox abandons.
+    /// The receiver's hook and the sender's hook. Each hook reports the events that its own end of
+    /// the mailbox abandons.
     pub(super) on_abandon: (Option<OnAbandon>, Option<OnAbandon>),
     pub(super) on_panic: Option<OnPanic<T>>,
     pub(super) stop_on_panic: bool,
     pub(super) start: Start,
-    /// The maximum number of events that a start in the past may add to the queue.
+    /// The maximum number of events from the history that are added to the queue if the watcher
+    /// starts in the past.
     pub(super) history: usize,
 }
 
@@ -81,8 +82,8 @@ impl<'b, T> WatchBuilder<'b, T> {
         }
     }
 
-    /// Sets the watcher's name, which appears in statistics and errors. Its handler's thread gets
-    /// the same name. Defaults to `watcher-<n>`.
+    /// Sets the watcher's name, which appears in statistics and errors. A thread that is started by
+    /// [`spawn`](Self::spawn) gets the same name. Defaults to `watcher-<n>`.
     ///
     /// # Examples
     ///
@@ -100,7 +101,7 @@ impl<'b, T> WatchBuilder<'b, T> {
 
     /// Sets the maximum number of events in this watcher's queue, from 1 to 16,777,216. Defaults to
     /// the bus's value. Events from a [prefix](Self::prefix) or a [start in the past](Self::start)
-    /// do not count.
+    /// do not count towards the limit.
     ///
     /// # Examples
     ///
@@ -161,7 +162,7 @@ impl<'b, T> WatchBuilder<'b, T> {
         self
     }
 
-    /// Sets whether a panic in the handler ends its watcher. Defaults to `false`.
+    /// Sets whether a panic in the handler ends the watcher. Defaults to `false`.
     ///
     /// - If `false`, the panic is counted, and the handler continues with the next event.
     /// - If `true`, the panic is counted, and the handler ends. The event counts as delivered, and
@@ -188,10 +189,10 @@ impl<'b, T> WatchBuilder<'b, T> {
         self
     }
 
-    /// Sets the events that the watcher delivers before all others.
+    /// Sets the events that the watcher delivers before all other events.
     ///
-    /// The watcher itself holds these events. They are never lost, take up no capacity in the
-    /// queue, bypass the filter, and are not counted in the statistics.
+    /// The watcher itself holds the prefix. The events of the prefix are never lost, do not take up
+    /// capacity in the queue, bypass the filter, and are not counted in the statistics.
     ///
     /// # Examples
     ///
@@ -218,8 +219,9 @@ impl<'b, T> WatchBuilder<'b, T> {
     /// event to this watcher, and counts it as filtered.
     ///
     /// The filter runs on the dispatcher, or inside the publish call on an
-    /// [inline](crate::Broadcaster::new_inline) bus, so it must be fast and must not block. If it
-    /// panics, the panic is counted, this watcher ends as if stopped, and nothing else is affected.
+    /// [inline](crate::Broadcaster::new_inline) bus, so it must be fast and must not block. If the
+    /// filter panics, the panic is counted, this watcher ends as if it had been stopped, and
+    /// nothing else is affected.
     ///
     /// # Examples
     ///
@@ -245,16 +247,16 @@ impl<'b, T> WatchBuilder<'b, T> {
     }
 
     /// Sets a hook that is called with the events that this watcher has just lost, and with the
-    /// reason.
+    /// reason for the loss.
     ///
     /// The hook runs on the dispatcher, so it must be fast and must not block. While the hook runs,
     /// no other thread waits for a lock that the dispatcher holds. On an
-    /// [inline](crate::Broadcaster::new_inline) bus, the hook runs inside the publish call, under
-    /// the lock that other publishers wait for. A panic in the hook is caught and counted. The hook
-    /// does not receive events that were still in the queue when the watcher was dropped or its
-    /// handler ended.
+    /// [inline](crate::Broadcaster::new_inline) bus, the hook runs inside the publish call, which
+    /// holds the lock that other publishers wait for. A panic in the hook is caught and counted.
+    /// The hook does not receive events that were still in the queue when the watcher was dropped
+    /// or its handler ended.
     ///
-    /// A hook that publishes to its own bus can trigger itself indefinitely, because while the
+    /// If a hook publishes to its own bus, it can trigger itself indefinitely, because while the
     /// watcher's queue is full, the watcher also loses the event that reports the loss. Report
     /// losses to a channel or to another bus instead, or have the watcher's
     /// [`filter`](Self::filter) refuse the reports.
@@ -287,7 +289,7 @@ impl<'b, T> WatchBuilder<'b, T> {
     }
 
     /// Sets a hook that receives the number of events that were in the watcher's queue when a
-    /// shutdown by deadline abandoned the watcher. `on_drop` does not receive these events.
+    /// shutdown with a deadline abandoned the watcher. `on_drop` does not receive these events.
     ///
     /// The hook runs on the thread that empties the queue, which is either the dispatcher or the
     /// reader's thread.
@@ -310,27 +312,28 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// Registers the watcher.
     ///
     /// The bus offers the watcher every event whose publish call begins after this method has
-    /// returned. Unless the watcher [starts in the past](Self::start), the bus offers it no event
-    /// whose publish call returned before this method was called. The registration takes effect at
-    /// one point in the order of events, and takes up no capacity that events could use.
+    /// returned. Unless the watcher [starts in the past](Self::start), the bus does not offer it
+    /// any event whose publish call returned before this method was called. The registration takes
+    /// effect at a single point in the order of events, and does not take up capacity that events
+    /// could use.
     ///
     /// If the watcher is dropped before the dispatcher has carried out the registration, the bus
-    /// offers it no events.
+    /// does not offer it any events.
     ///
     /// # Errors
     ///
     /// - [`WatchError::Closed`] if the bus is closed.
     /// - [`WatchError::Invalid`] if an option is out of range.
-    /// - [`WatchError::WouldDeadlock`] only from inside a call to an inline bus. This happens if
-    ///   the call is to this bus and has already taken
-    ///   [`incoming_capacity`](crate::BusOptions::incoming_capacity) entries, or if the call is to
-    ///   another bus and this bus's lock does not become free within 10 ms.
+    /// - [`WatchError::WouldDeadlock`] only if this method is called from inside a call to an
+    ///   inline bus. If that call is to this bus, the error means that the call has already taken
+    ///   [`incoming_capacity`](crate::BusOptions::incoming_capacity) entries. If that call is to
+    ///   another bus, the error means that this bus's lock did not become free within 10 ms.
     ///
     /// # Blocking
     ///
     /// Waits neither for capacity nor for the dispatcher to carry out the registration, so an async
-    /// task can call this method. On an inline bus, it waits for the lock and carries out the
-    /// registration itself.
+    /// task can call this method. On an inline bus, this method waits for the lock and carries out
+    /// the registration itself.
     ///
     /// # Examples
     ///
@@ -409,9 +412,9 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         let (handle, mark) = (reader.handle(), reader.handle());
         let name = handle.thread_name();
         // If no thread can be started, the reader is dropped here, together with the user-supplied
-        // values that it owns. Flush and shutdown wait for the reader until then. The destructors
-        // of these values must therefore run while this thread counts as one of the bus's own,
-        // because neither call waits on such a thread.
+        // values that it owns. Flush and shutdown wait for the reader until it is dropped. The
+        // destructors of the user-supplied values must therefore run while this thread counts as
+        // one of the bus's own, because neither flush nor shutdown waits on such a thread.
         handle.on_bus_thread(|| {
             let run = make(reader)?;
             let run = move || {
@@ -422,8 +425,8 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         Ok(handle)
     }
 
-    /// Registers the watcher, and returns a runner for its handler. Run it on a thread of your
-    /// choice, or await it on any executor.
+    /// Registers the watcher, and returns a runner for its handler. The runner can be run on a
+    /// thread of your choice, or awaited on any executor.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
-//! The bulk reader, a receiver for internal code that handles many events together, and not in the
-//! order in which they arrived. The reader's owner frees the capacity of handled events, and
-//! reports the offset up to which all events have been handled.
+//! The bulk reader, which is a receiver for internal code that handles many events together and out
+//! of order. The reader's owner frees the capacity of handled events, and reports the offset up to
+//! which all events have been handled.
 //!
 //! Events that the owner has taken count against the queue's capacity until the owner gives them
-//! back. The number of queued and taken events together therefore never exceeds the queue's
-//! capacity. With `DropOldest`, this bound applies separately to the queued events and to the taken
-//! events. A flush waits for the offset that the owner reports.
+//! back. The total number of queued and taken events therefore never exceeds the queue's capacity.
+//! With `DropOldest`, this bound applies separately to the queued events and to the taken events. A
+//! flush waits for the offset that the owner reports.
 #![cfg_attr(not(eventcast_loom), allow(unreachable_pub, reason = "only the models see it from outside"))]
 #![cfg_attr(eventcast_loom, allow(missing_debug_implementations, reason = "no part of the API"))]
 
@@ -15,7 +15,7 @@ use crate::clock::Deadline;
 
 use super::handler::WatchHandle;
 
-/// A receiver that takes whole slices. Flush and shutdown wait for it until it is dropped. A flush
+/// A receiver that takes whole slices. Flush and shutdown wait until the reader is dropped. A flush
 /// also ends once the reader has reported the flush's offset as handled.
 pub struct BulkReader<T> {
     receiver: MailboxReceiver<T>,
@@ -32,14 +32,15 @@ pub enum BulkNext<T> {
     End,
 }
 
-/// How far a bulk reader has progressed towards its end. It never returns to an earlier stage.
+/// How far a bulk reader has progressed towards its end. A reader never returns to an earlier
+/// stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndStage {
     /// The reader has not been stopped, and the bus is open.
     Running,
     /// The reader was stopped, or the bus is closed.
     Ending,
-    /// A shutdown by deadline has abandoned the bus.
+    /// A shutdown with a deadline has abandoned the bus.
     Abandoned,
 }
 
@@ -52,7 +53,7 @@ impl<T> BulkEvents<T> {
         self.0.events()
     }
 
-    /// Returns the offset of the first event. The offsets of the events after it are consecutive.
+    /// Returns the offset of the first event. The offsets of the following events are consecutive.
     pub fn offset(&self) -> u64 {
         self.0.offset()
     }
@@ -86,7 +87,7 @@ impl<T> BulkReader<T> {
         }
     }
 
-    /// Returns whether the events that were taken and not yet returned use up the queue's capacity.
+    /// Returns whether the events that were taken but not yet returned use up the queue's capacity.
     pub fn is_full(&self) -> bool {
         self.outstanding >= self.receiver.state.capacity
     }
@@ -96,7 +97,7 @@ impl<T> BulkReader<T> {
         self.receiver.state.capacity
     }
 
-    /// Returns the capacity of this many taken events to the queue. They need not be the events
+    /// Returns the capacity of this many taken events to the queue. The events need not be those
     /// that were taken first.
     pub fn give_back(&mut self, events: u64) {
         debug_assert!(events <= self.outstanding);

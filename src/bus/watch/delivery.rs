@@ -1,14 +1,16 @@
-//! The types that a reader receives: a single delivery, or a batch that is read in place.
+//! The types that a reader receives, which are single deliveries and batches that are read in
+//! place.
 
 use std::fmt;
 use std::ops::Deref;
 
 use crate::bus::mailbox::BatchSlice;
 
-/// An item that a watcher receives: an event, or the number of events that are missing at this
-/// point.
+/// An item that a watcher receives, which is either an event or the number of events that are
+/// missing at this point in the sequence.
 ///
-/// A loss is an item in the stream, not an error. The watcher receives it even if no event follows.
+/// A loss is an item in the stream, not an error. The watcher receives the loss even if no event
+/// follows.
 ///
 /// With the `serde` feature, an event is serialized as `{"event": ..}` and a loss as
 /// `{"lagged": 3}`.
@@ -100,7 +102,7 @@ impl<T> Delivery<T> {
 /// ```
 #[must_use = "the events of a batch are received, and the next receive passes over them"]
 pub struct Batch<'w, T> {
-    /// The number of events that are missing just before the first one.
+    /// The number of events that are missing just before the batch's first event.
     pub lagged: u64,
     events: &'w [T],
     /// The slice that contains the events, if there are any.
@@ -113,9 +115,9 @@ impl<'w, T> Batch<'w, T> {
     }
 
     /// Returns the position of the event at `index` in the bus's order of events. Returns `None` if
-    /// there is no such event, or if the events are a [prefix](crate::WatchBuilder::prefix). The
-    /// positions in a batch are consecutive, except where the watcher's filter has refused events
-    /// between two of them.
+    /// the batch has no event at `index`, or if the events are a
+    /// [prefix](crate::WatchBuilder::prefix). The positions in a batch are consecutive, except
+    /// where the watcher's filter has refused events in between.
     ///
     /// # Examples
     ///

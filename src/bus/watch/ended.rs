@@ -8,7 +8,7 @@ use crate::sync::{Arc, Parker};
 
 use super::watcher::Watcher;
 
-/// Drives a bus that has ended, where no work is ever due.
+/// Drives a bus that has ended, for which no work is ever due.
 struct Ended;
 
 impl Drive for Ended {
@@ -19,11 +19,12 @@ impl<T> Watcher<T> {
     /// Returns a watcher that belongs to no bus and has already ended, so every receive returns the
     /// end.
     ///
-    /// Use it where a watcher is expected and a closed bus is not an error, for example in an
-    /// infallible `subscribe` method. As with any other watcher, [`end_reason`](Self::end_reason)
-    /// returns `None` until a receive has returned the end. After that, the reason is
-    /// [`Closed`](crate::bus::EndReason::Closed), or `Stopped` if you stopped the watcher first.
-    /// Its [`position`](Self::position) is `None`, and its name is `ended`.
+    /// Use this function where a watcher is expected and a closed bus is not an error, for example
+    /// in an infallible `subscribe` method. As with any other watcher,
+    /// [`end_reason`](Self::end_reason) returns `None` until a receive has returned the end. After
+    /// that, the reason is [`Closed`](crate::bus::EndReason::Closed), or `Stopped` if you stopped
+    /// the watcher first. The watcher's [`position`](Self::position) is `None`, and its name is
+    /// `ended`.
     ///
     /// # Examples
     ///

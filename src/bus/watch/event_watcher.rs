@@ -15,10 +15,10 @@ use super::iter::{Events, IntoIter};
 use super::watcher::Watcher;
 
 impl<T> Watcher<T> {
-    /// Converts the watcher into one that returns only events. It skips losses, but
-    /// [`stats`](Self::stats) still counts them.
+    /// Converts the watcher into an [`EventWatcher`], which returns only events. The `EventWatcher`
+    /// skips losses, but [`stats`](Self::stats) still counts them.
     ///
-    /// Use it if the watcher has a policy that loses nothing, such as
+    /// Use this method if the watcher has a lossless policy, such as
     /// [`Wait`](crate::OverflowPolicy::Wait) or [`Evict`](crate::OverflowPolicy::Evict), or if the
     /// reader does not care about losses. To keep the watcher, use the [`events`](Self::events)
     /// iterator instead.
@@ -39,15 +39,15 @@ impl<T> Watcher<T> {
     }
 }
 
-/// A watcher that returns only events, as `T` where a [`Watcher`] returns a `Delivery<T>`. Created
-/// by [`Watcher::into_events`].
+/// A watcher that returns only events. An `EventWatcher` returns a `T` where a [`Watcher`] returns
+/// a `Delivery<T>`. Created by [`Watcher::into_events`].
 ///
-/// It skips losses, but they are still counted in the [`stats`](Watcher::stats) of the underlying
-/// [`watcher`](Self::watcher). In all other respects, including order, end and cancel safety, it
-/// behaves like that watcher.
+/// An `EventWatcher` skips losses, but they are still counted in the [`stats`](Watcher::stats) of
+/// the underlying [`watcher`](Self::watcher). In all other respects, including order, end and
+/// cancel safety, it behaves like the underlying watcher.
 ///
-/// It implements `Stream` and [`IntoIterator`], but not `Iterator`, because `events.next()` would
-/// then be ambiguous.
+/// An `EventWatcher` implements `Stream` and [`IntoIterator`], but not `Iterator`. If it
+/// implemented both `Stream` and `Iterator`, `events.next()` would be ambiguous.
 ///
 /// # Examples
 ///
@@ -250,8 +250,8 @@ impl<T> EventWatcher<T> {
         &self.watcher
     }
 
-    /// Converts this back into the underlying watcher, which returns the losses that have not been
-    /// skipped yet.
+    /// Converts the `EventWatcher` back into the underlying watcher, which returns the losses that
+    /// have not been skipped yet.
     ///
     /// # Examples
     ///
@@ -271,7 +271,7 @@ impl<T> EventWatcher<T> {
 }
 
 /// A stream of the events that [`recv_async`](EventWatcher::recv_async) returns. After the end,
-/// every further `next()` returns the end again.
+/// every further call to `next()` returns the end again.
 ///
 /// # Examples
 ///
@@ -306,7 +306,7 @@ impl<T: Clone> IntoIterator for EventWatcher<T> {
     type Item = T;
     type IntoIter = FilterMap<IntoIter<T>, fn(Delivery<T>) -> Option<T>>;
 
-    /// Returns an iterator over the events up to the end of the stream. It blocks like
+    /// Returns an iterator over the events up to the end of the stream. The iterator blocks like
     /// [`recv`](Self::recv).
     fn into_iter(self) -> Self::IntoIter {
         self.watcher.into_iter().filter_map(Delivery::event)
@@ -318,7 +318,7 @@ impl<'w, T: Clone> IntoIterator for &'w mut EventWatcher<T> {
     type Item = T;
     type IntoIter = Events<'w, T>;
 
-    /// Returns an iterator over the events up to the end of the stream. It blocks like
+    /// Returns an iterator over the events up to the end of the stream. The iterator blocks like
     /// [`recv`](EventWatcher::recv).
     fn into_iter(self) -> Events<'w, T> {
         self.watcher.events()

@@ -1,5 +1,5 @@
-//! Handlers, whose watchers the library reads, either on a new thread or wherever the user runs the
-//! runner.
+//! Handlers. The library reads a handler's watcher, either on a new thread or wherever the user
+//! runs the runner.
 
 use std::fmt;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(crate) type OnPanic<T> = Box<dyn FnMut(&str, Delivery<&T>) + Send>;
 /// ```
 #[must_use = "a handler does nothing until it is run, and shutdown waits for it"]
 pub struct Runner<T, H> {
-    /// The handler and its receiver, which are dropped in this order. A thread that waits for the
+    /// The handler and its receiver, which are dropped in this order. A thread waiting for the
     /// runner to end therefore also waits for the closure's destructor.
     running: Option<(Handler<T, H>, MailboxReceiver<T>)>,
     handle: WatchHandle,
@@ -105,8 +105,8 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
     ///
     /// If the handler panics, the panic is caught and counted in [`WatcherStats::panics`]. The
     /// handler then continues with the next event, unless
-    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) was set. After a shutdown by deadline,
-    /// the rest of the queue is abandoned.
+    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) was set. If a shutdown's deadline
+    /// passes first, the rest of the queue is abandoned.
     ///
     /// # Blocking
     ///
@@ -143,8 +143,8 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
         BusThread::enter(self.handle.bus.id)
     }
 
-    /// Returns the receiver, or `None` if the handler has ended. After a shutdown by deadline, this
-    /// call ends the handler.
+    /// Returns the receiver, or `None` if the handler has ended. If a shutdown with a deadline has
+    /// abandoned the bus, this call ends the handler.
     pub(crate) fn receiver(&mut self) -> Option<&mut MailboxReceiver<T>> {
         if self.handle.bus.is_abandoned() {
             self.finish();
@@ -195,7 +195,7 @@ impl<T, H> fmt::Debug for Runner<T, H> {
 }
 
 /// A handle that can stop a handler or another watcher, wait until it has ended, and read its
-/// counters. It keeps neither the watcher nor the bus open. If a handler's `WatchHandle` is
+/// counters. A handle keeps neither the watcher nor the bus open. If a handler's `WatchHandle` is
 /// dropped, the handler continues until the bus ends.
 ///
 /// # Examples
@@ -250,12 +250,13 @@ impl WatchHandle {
         self.bus.stop(&self.state);
     }
 
-    /// Waits until the handler has ended, and returns whether it has. This does not stop the
-    /// handler. A handler ends after [`stop`](Self::stop), when its watcher is evicted, when the
-    /// bus ends, or when it panics and [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) is
-    /// set. Everything that the handler did happens before a `join` call that returns `true`. For a
-    /// watcher that you read yourself, `join` waits until the watcher is dropped, so the thread
-    /// that owns the watcher must not call `join` without a time limit.
+    /// Waits until the handler has ended, and returns whether it has ended. This method does not
+    /// stop the handler. A handler ends after [`stop`](Self::stop), when its watcher is evicted,
+    /// when the bus ends, or when it panics and
+    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) is set. If `join` returns `true`,
+    /// everything that the handler did happens before `join` returns. For a watcher that you read
+    /// yourself, `join` waits until the watcher is dropped, so the thread that owns the watcher
+    /// must not call `join` without a time limit.
     ///
     /// # Blocking
     ///

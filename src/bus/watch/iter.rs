@@ -7,9 +7,9 @@ use super::delivery::Delivery;
 use super::watcher::Watcher;
 
 impl<T> Watcher<T> {
-    /// Returns an iterator over only the events, which blocks and ends like [`recv`](Self::recv).
-    /// The iterator skips losses, but [`stats`](Self::stats) still counts them. If the reader owns
-    /// its watcher, see also [`into_events`](Self::into_events).
+    /// Returns an iterator over only the events. The iterator blocks and ends like
+    /// [`recv`](Self::recv). Losses are skipped, but [`stats`](Self::stats) still counts them. If
+    /// the reader owns its watcher, see also [`into_events`](Self::into_events).
     ///
     /// # Examples
     ///
@@ -28,12 +28,12 @@ impl<T> Watcher<T> {
         Events { watcher: self }
     }
 
-    /// Returns an iterator over the deliveries that are in the queue now, including losses. It
-    /// never waits. It returns `None` both if there is nothing to receive now and at the end of the
-    /// stream. [`end_reason`](Self::end_reason) distinguishes the two cases.
+    /// Returns an iterator over the deliveries that are in the queue now, including losses. The
+    /// iterator never waits. The iterator returns `None` both if there is nothing to receive now
+    /// and at the end of the stream. [`end_reason`](Self::end_reason) distinguishes the two cases.
     ///
     /// The iterator also returns deliveries that arrive while it is running. If publishers may be
-    /// faster than the caller, limit it with [`take`](Iterator::take).
+    /// faster than the caller, limit the iterator with [`take`](Iterator::take).
     ///
     /// # Examples
     ///
@@ -57,8 +57,8 @@ impl<T> Watcher<T> {
 /// An iterator over the deliveries in a watcher's queue, which never waits. See
 /// [`Watcher::try_iter`].
 ///
-/// It is not a [`FusedIterator`]. After a `None`, it continues with deliveries that have arrived
-/// since, unless the watcher has reached its end.
+/// `TryIter` is not a [`FusedIterator`]. After returning `None`, it continues with deliveries that
+/// have arrived since then, unless the watcher has reached its end.
 ///
 /// # Examples
 ///
@@ -127,7 +127,7 @@ impl<T> fmt::Debug for Events<'_, T> {
     }
 }
 
-/// An iterator over a watcher's deliveries that owns the watcher. It blocks and ends like
+/// An iterator that owns a watcher and returns its deliveries. The iterator blocks and ends like
 /// [`Watcher::recv`].
 ///
 /// # Examples
@@ -175,7 +175,7 @@ impl<T: Clone> IntoIterator for Watcher<T> {
     }
 }
 
-/// An iterator over a watcher's deliveries that borrows the watcher. It blocks and ends like
+/// An iterator that borrows a watcher and returns its deliveries. The iterator blocks and ends like
 /// [`Watcher::recv`].
 ///
 /// # Examples

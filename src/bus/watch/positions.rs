@@ -11,18 +11,18 @@ impl<T> WatchBuilder<'_, T> {
     ///
     /// With any other start, the watcher first receives the past events from that point on, as far
     /// as the bus's [history](crate::BusOptions::history) still holds them, and then the events
-    /// that follow. Each event is received once, and none is lost in the transition from past to
-    /// new events, because the registration itself takes effect at one point in the order. Events
-    /// that the history no longer holds are reported as a gap of exactly that many events. If the
-    /// watcher has a filter, the gap also counts events that the filter would have refused.
+    /// that follow. Each event is received once, and no event is lost in the transition from past
+    /// to new events, because the registration itself takes effect at a single point in the order.
+    /// Events that the history no longer holds are reported as a gap of exactly that many events.
+    /// If the watcher has a filter, the gap also counts events that the filter would have refused.
     ///
-    /// The events from the history count as offered. The watcher's filter applies to them too, and
-    /// runs on the dispatcher over all of them in a single pass. They take up no capacity in the
-    /// queue, so the overflow policy does not apply to them.
-    /// [`DropOldest`](crate::OverflowPolicy::DropOldest) is the exception: its queue holds only the
-    /// newest of these events, up to its capacity. A [prefix](Self::prefix) is delivered before
-    /// them. The dispatcher does nothing else while it offers the history, so a long history
-    /// combined with a slow filter delays the other watchers.
+    /// Events from the history count as offered. The watcher's filter applies to events from the
+    /// history too, and runs on the dispatcher over all of them in a single pass. Events from the
+    /// history do not take up capacity in the queue, so the overflow policy does not apply to them.
+    /// [`DropOldest`](crate::OverflowPolicy::DropOldest) is the exception, because its queue holds
+    /// only the newest of these events, up to its capacity. A [prefix](Self::prefix) is delivered
+    /// before the events from the history. The dispatcher does nothing else while it offers the
+    /// history, so a long history combined with a slow filter delays the other watchers.
     ///
     /// # Examples
     ///
@@ -72,8 +72,8 @@ impl<T> Watcher<T> {
     /// not lower than the position of any received event.
     ///
     /// Before the first receive, and while the watcher delivers a [prefix](WatchBuilder::prefix),
-    /// this is the position after which the watcher starts. Returns `None` if the dispatcher has
-    /// not registered the watcher yet. A [flush](crate::Broadcaster::flush) waits for the
+    /// the result is the position after which the watcher starts. Returns `None` if the dispatcher
+    /// has not registered the watcher yet. A [flush](crate::Broadcaster::flush) waits for the
     /// registration.
     ///
     /// # Examples

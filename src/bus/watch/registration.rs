@@ -1,4 +1,4 @@
-//! Watcher registration: creates the mailbox, and passes its sender to the fan-out.
+//! Registers watchers, which means creating the mailbox and passing its sender to the fan-out.
 
 use crate::bus::dispatch::Control;
 use crate::bus::mailbox::{MailboxReceiver, MailboxSender, SliceQueue};
@@ -27,8 +27,8 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         })
     }
 
-    /// Validates the options, and creates both ends of the mailbox: the receiver, which stays with
-    /// the caller, and the sender, which goes to the fan-out.
+    /// Validates the options, and creates both ends of the mailbox. The receiver stays with the
+    /// caller, and the sender goes to the fan-out.
     fn prepare(self, is_handler: bool) -> Result<(MailboxReceiver<T>, Box<MailboxSender<T>>), WatchError> {
         check_queue_capacity(self.queue_capacity)?;
         if u32::try_from(self.prefix.len()).is_err() {
@@ -59,8 +59,8 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
             upstream,
         );
         let (filter, on_drop) = (self.filter, self.on_drop);
-        // A reader for which the bus waits takes only a few events at a time, so that it frees
-        // capacity often.
+        // If the bus waits for a reader, the reader takes only a few events at a time, so that it
+        // frees capacity often.
         let most = if self.overflow.waits() { (self.queue_capacity / 4).max(1) } else { usize::MAX };
         let grows_to = most.min(self.incoming.options.max_batch);
         let sender =

@@ -8,11 +8,12 @@ impl<T> Watcher<T> {
     /// Adds the watcher to a crossbeam [`Select`], and returns the operation's index. The operation
     /// is ready when there is something to receive, or when the watcher has reached its end.
     ///
-    /// Use it with the readiness methods of `Select` ([`Select::ready`] and similar). When the
-    /// `Select` returns the index, call [`try_recv`](Self::try_recv) until the watcher is empty.
-    /// The `Select` may also return the index spuriously. It always does so while events from the
-    /// last receive are borrowed, because only the next receive returns their capacity to the
-    /// queue. Create a new `Select` for each wait, because a `Select` borrows the watcher.
+    /// Use the operation with the readiness methods of `Select` ([`Select::ready`] and similar).
+    /// When the `Select` returns the index, call [`try_recv`](Self::try_recv) until the watcher is
+    /// empty. The `Select` may also return the index spuriously. While events from the last receive
+    /// are borrowed, the operation is always ready, because only the next receive returns their
+    /// capacity to the queue. Create a new `Select` for each wait, because a `Select` borrows the
+    /// watcher.
     ///
     /// # Examples
     ///

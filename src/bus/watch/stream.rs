@@ -1,4 +1,5 @@
-//! Asynchronous watchers and handlers: `recv_async`, the stream, and awaited handlers.
+//! The asynchronous parts of watchers and handlers, which are `recv_async`, the stream, and awaited
+//! handlers.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,9 +15,9 @@ use super::delivery::Delivery;
 use super::handler::Runner;
 use super::watcher::Watcher;
 
-/// An asynchronous wait for a delivery. When it is dropped, whether it has completed or not, it
-/// removes the task's waker from the wake cell. A wait that completed at its first poll has no
-/// waker left to remove.
+/// An asynchronous wait for a delivery. When the wait is dropped, whether it has completed or not,
+/// it removes the task's waker from the wake cell. If the wait completed at its first poll, there
+/// is no waker to remove.
 struct Receiving<'i, T> {
     receiver: &'i mut MailboxReceiver<T>,
     has_waited: bool,
@@ -84,11 +85,11 @@ impl<T> Watcher<T> {
 }
 
 /// A stream of the deliveries that [`recv_async`](Watcher::recv_async) returns. After the end,
-/// every further `next()` returns the end again. If a `next()` future is dropped before it
+/// every further call to `next()` returns the end again. If a `next()` future is dropped before it
 /// completes, as in a `select!`, nothing has been received.
 ///
-/// A stream that always has a delivery ready never makes its task yield. If this starves other
-/// tasks, make the task yield occasionally.
+/// If a stream always has a delivery ready, it never makes its task yield. If the stream starves
+/// other tasks, make its task yield occasionally.
 ///
 /// # Examples
 ///
@@ -141,7 +142,7 @@ impl<T: Clone> Stream for Watcher<T> {
     }
 }
 
-/// Nothing in a runner is pinned.
+/// None of a runner's fields needs to be pinned.
 impl<T, H> Unpin for Runner<T, H> {}
 
 /// Handles deliveries like [`run`](Runner::run), on the executor that polls the runner. The handler

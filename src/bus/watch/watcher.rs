@@ -16,46 +16,47 @@ use crate::sync::Signal;
 use super::delivery::Delivery;
 use super::handler::WatchHandle;
 
-/// A handle through which one consumer receives events. It is `Send` and `Unpin`, and only one
-/// thread at a time can receive from it.
+/// A handle through which one consumer receives events. A watcher is `Send` and `Unpin`, and only
+/// one thread at a time can receive from it.
 ///
 /// # Ordering
 ///
 /// The bus puts the events from all publishers into a single order, and every watcher receives its
 /// events in this order. The bus offers the watcher every event whose publish call begins after
 /// [`watch`](crate::Broadcaster::watch) has returned. Unless the watcher [starts in the
-/// past](crate::WatchBuilder::start), the bus offers it no event whose publish call returned before
-/// `watch` was called. Everything that happens before an event is published also happens before the
-/// event is received.
+/// past](crate::WatchBuilder::start), the bus does not offer it any event whose publish call
+/// returned before `watch` was called. Everything that happens before an event is published also
+/// happens before the event is received.
 ///
 /// # Overflow
 ///
 /// The queue holds at most `queue_capacity` events, not counting events from the history. If the
 /// queue is full, the watcher's [policy](crate::OverflowPolicy) drops an event, ends the watcher,
 /// or makes the dispatcher wait. While the dispatcher is waiting, all watchers are delayed. Events
-/// that the reader has taken out of the queue and is still reading also count, except with
-/// [`DropOldest`](crate::OverflowPolicy::DropOldest).
+/// that the reader has taken out of the queue and is still reading also count towards
+/// `queue_capacity`, except with [`DropOldest`](crate::OverflowPolicy::DropOldest).
 ///
 /// # Gaps
 ///
 /// Events that the policy dropped, and events that the bus does not have (because they are part of
-/// a published gap, or are no longer in the history), are reported as [`Delivery::Lagged`]. It
-/// contains their number, and is delivered at the point in the sequence where they are missing,
-/// even if no event follows. A `Lagged` is neither an error nor the end, and the next receive
-/// continues after it. An event that the filter refused does not count as lost. Events lost when
-/// the watcher is stopped or dropped are counted in [`stats`](Self::stats), but not reported.
+/// a published gap, or are no longer in the history), are reported as [`Delivery::Lagged`]. A
+/// `Lagged` contains the number of missing events, and is delivered at the point in the sequence
+/// where they are missing, even if no event follows. A `Lagged` is neither an error nor the end,
+/// and the next receive continues after it. An event that the filter refused does not count as
+/// lost. Events lost when the watcher is stopped or dropped are counted in [`stats`](Self::stats),
+/// but not reported.
 ///
 /// # Ending
 ///
-/// A watcher does not keep the bus open. It ends after [`stop`](Self::stop), after its policy has
-/// [evicted](crate::OverflowPolicy::Evict) it, and after the bus has ended. The queued events can
-/// still be received. After the last of them, every receive returns the end. The bus ends only once
-/// its last event has fitted into the queue of every watcher that it waits for. If two watchers
-/// have the `Wait` policy, read them concurrently. If you read only one watcher, the full queue of
-/// the other can keep the first watcher from reaching its end.
+/// A watcher does not keep the bus open. A watcher ends after [`stop`](Self::stop), after its
+/// policy has [evicted](crate::OverflowPolicy::Evict) it, and after the bus has ended. Queued
+/// events can still be received. After the last queued event, every receive returns the end. The
+/// bus ends only once its last event has fitted into the queue of every watcher for which it waits.
+/// If two watchers have the `Wait` policy, read them concurrently. If you read only one watcher,
+/// the full queue of the other can keep the first watcher from reaching its end.
 ///
 /// Dropping a watcher empties its queue immediately. The events in the queue count as dropped
-/// (stopped) or, after a shutdown by deadline, as abandoned.
+/// (stopped) or, if a shutdown with a deadline has abandoned the bus, as abandoned.
 ///
 /// # Blocking
 ///
@@ -73,8 +74,8 @@ use super::handler::WatchHandle;
 ///
 /// # Iterators
 ///
-/// A watcher implements [`IntoIterator`] but not `Iterator`. It is also a `Stream` of the same
-/// items, and if it implemented both, `watcher.next()` would be ambiguous.
+/// A watcher implements [`IntoIterator`] but not `Iterator`. A watcher is also a `Stream` of the
+/// same items. If it implemented both `Iterator` and `Stream`, `watcher.next()` would be ambiguous.
 ///
 /// # Examples
 ///
@@ -127,8 +128,8 @@ impl<T: Clone> Watcher<T> {
     /// # Blocking
     ///
     /// Blocks until a delivery arrives or the watcher reaches its end. On a thread of the same bus
-    /// (in a handler, filter or hook), it may block forever. In an async task, it blocks the
-    /// executor's thread, so use `recv_async` or the `Stream` implementation instead.
+    /// (in a handler, filter or hook), this method may block forever. In an async task, this method
+    /// blocks the executor's thread, so use `recv_async` or the `Stream` implementation instead.
     ///
     /// # Examples
     ///
@@ -334,7 +335,7 @@ impl<T> Watcher<T> {
         WatchHandle::new(&self.receiver)
     }
 
-    /// Returns the number of events that can be received now. This is a snapshot, because the
+    /// Returns the number of events that can be received now. The result is a snapshot, because the
     /// dispatcher may add events at any time.
     ///
     /// While the dispatcher is offering events to this watcher, or one of the watcher's hooks is
