@@ -1,9 +1,9 @@
-//! Losses: events that did not reach a watcher or a store. A single hook reports all of a
-//! broadcaster's losses.
+//! Reports losses, which are events that did not reach a watcher or a store. A single hook receives
+//! all of a broadcaster's losses.
 //!
-//! Every loss is also counted where it happens. The hook is for programs that want to be notified
-//! immediately. Because the hook is user code, a panic in it is caught. Losses that the hook itself
-//! causes are not reported to it.
+//! Every loss is also counted where it happens. The hook is intended for programs that want to be
+//! notified of a loss immediately. Because the hook is user code, a panic in the hook is caught.
+//! Losses that the hook itself causes are not reported to the hook.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -38,22 +38,23 @@ pub enum LossReason {
     /// A recorder was called with an empty reason.
     EmptyReason,
     /// An API server would refuse the event because this field is invalid. Only recorders whose
-    /// events have an [event time](crate::record::EventBroadcasterBuilder::event_time) check this.
+    /// events have an [event time](crate::record::EventBroadcasterBuilder::event_time) check for
+    /// invalid fields.
     Invalid(EventField),
     /// The `scrub` hook panicked, so the event may still contain data that must not be shown.
     ScrubPanicked,
-    /// A watcher, handler or recording lost the event before it was delivered.
+    /// A watcher, handler or recording lost the event before the event was delivered.
     Dropped(DropReason),
     /// A handler or a log panicked while handling the event. The event counts as delivered. The
-    /// handler continues with the next event, unless `stop_on_panic` ends it.
+    /// handler continues with the next event, unless `stop_on_panic` ends the handler.
     HandlerPanicked,
-    /// The sink already has an event with this name.
+    /// The sink already has an event with the same name.
     AlreadyExists,
     /// The sink will never accept the event, the sink panicked, or a function in the correlator's
     /// options panicked.
     Rejected,
-    /// The sink failed on every attempt that the retry policy allows, or the recording's `retry_if`
-    /// refused another attempt.
+    /// The sink failed on every attempt that the retry policy allowed, or the recording's
+    /// `retry_if` refused another attempt.
     Exhausted,
     /// The event's [group](crate::EventSink::group) had reached its
     /// [share](crate::record::RecordingBuilder::group_queue_capacity) of a recording's queue.
@@ -66,10 +67,10 @@ pub enum LossReason {
     /// an earlier shutdown had reached its deadline, or because the broadcaster was dropped on a
     /// thread that the sink [needs](crate::EventSink::needed_thread).
     ///
-    /// These events are lost only if the process exits before they have been handled. Otherwise
-    /// they are still handled. No counter counts them as lost, and if one of them is lost later, it
-    /// is reported again with the reason for that loss. Events that are still in the incoming queue
-    /// are not included.
+    /// The unhandled events are lost only if the process exits before they have been handled. If
+    /// the process keeps running, the events are still handled. No counter counts the unhandled
+    /// events as lost. If such an event is lost later, the event is reported again with the reason
+    /// for that loss. Events that are still in the incoming queue are not included in the report.
     LeftBehind,
 }
 
@@ -95,13 +96,13 @@ impl fmt::Display for LossReason {
 
 /// One or more events that were lost together, as passed to `on_loss`.
 ///
-/// A loss at a sink reports what was missing from the store at that time. A later write of the same
-/// stored event may include the count of these events, and the statistics then no longer count them
-/// as lost.
+/// If events are lost at a sink, the loss reports which events were missing from the store at that
+/// time. If a later write of the same stored event includes the count of the lost events, the
+/// statistics no longer count those events as lost.
 ///
 /// `Display` and `Debug` show the location, the number of events, the reason for the loss, the
-/// first event's object and reason, and the cause. They do not show the event's message, which may
-/// contain data that does not belong in a log.
+/// first event's object and reason, and the cause. Neither `Display` nor `Debug` shows the event's
+/// message, because the message may contain data that does not belong in a log.
 ///
 /// # Examples
 ///
@@ -127,18 +128,20 @@ impl fmt::Display for LossReason {
 pub struct Loss<'a> {
     /// The reason for the loss.
     pub reason: LossReason,
-    /// The location of the loss: the name of the watcher or recording, or the recorder's component.
+    /// The location of the loss, which is the name of the watcher or recording, or the recorder's
+    /// component.
     pub place: &'a str,
     /// The lost events. The slice is empty if only the number of events is known. If several
-    /// occurrences of one event were counted in one write, the slice contains that event once.
+    /// occurrences of one event were counted in one write, the slice contains that event only once.
     pub events: &'a [Event],
     /// The number of lost events.
     pub count: u64,
-    /// The [group](crate::EventSink::group) of an event that was lost at a sink. Empty for all
-    /// other losses, and for a sink without groups.
+    /// The [group](crate::EventSink::group) of an event that was lost at a sink. The string is
+    /// empty for all other losses, and for a sink without groups.
     pub group: &'a str,
-    /// The cause of a loss at a sink, as a [`SinkError`](crate::SinkError): the sink's response,
-    /// the message of a panic, or the deadline that passed. `None` for all other losses.
+    /// The cause of a loss at a sink, as a [`SinkError`](crate::SinkError). The cause is the sink's
+    /// response, the panic message, or the deadline that passed. The field is `None` for all other
+    /// losses.
     pub cause: Option<&'a (dyn Error + 'static)>,
 }
 
@@ -154,7 +157,8 @@ impl<'a> Loss<'a> {
         Self { reason, place, events: &[], count, group: "", cause: None }
     }
 
-    /// Sets the number of lost events. Needed if several of them were folded into one of `events`.
+    /// Sets the number of lost events. The caller must set this number if several lost events were
+    /// folded into one element of `events`.
     pub(crate) fn times(mut self, count: u64) -> Self {
         self.count = count;
         self
@@ -213,7 +217,7 @@ pub(crate) struct LossHook {
 }
 
 thread_local! {
-    /// Whether this thread is currently reporting a loss. Losses caused by that report are not
+    /// Whether this thread is currently reporting a loss. Losses caused by such a report are not
     /// reported.
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's form of the macro has no const")]
     static TELLING: Cell<bool> = Cell::new(false);
@@ -233,9 +237,9 @@ impl LossHook {
         }
     }
 
-    /// Reports a loss on the current thread. For a loss at a watcher, that thread may hold
-    /// `SharedIntake::intake`, which other threads only try to lock, or `InlineFront::core`, for
-    /// which other publishers wait.
+    /// Reports a loss on the current thread. If the loss happened at a watcher, the current thread
+    /// may hold `SharedIntake::intake` or `InlineFront::core`. Other threads only try to lock
+    /// `SharedIntake::intake`, but other publishers wait for `InlineFront::core`.
     pub(crate) fn tell(&self, loss: &Loss<'_>) {
         // On a thread that is being torn down, the cell no longer exists, so the thread's losses
         // are not reported.
@@ -286,8 +290,8 @@ mod warnings {
     #[derive(Default)]
     pub(super) struct Warnings {
         clock: Clock,
-        /// For each reason seen so far: the time until which no line is written, and the number of
-        /// events lost since the last line.
+        /// Stores, for each reason seen so far, the time until which no line is written, and the
+        /// number of events lost since the last line.
         silent: Mutex<Vec<(LossReason, Deadline, u64)>>,
     }
 

@@ -2,12 +2,12 @@
 //!
 //! - [`EventBroadcaster`] starts an event bus, and [`EventBroadcasterBuilder`] sets the
 //!   broadcaster's options.
-//! - [`Recorder`] and [`ObjectRecorder`] record events. [`EventDraft`] is an event that is still
+//! - [`Recorder`] and [`ObjectRecorder`] record events. An [`EventDraft`] is an event that is still
 //!   being built, and [`Recorded`] is the outcome of a recording call.
-//! - A recording writes events to a sink. [`RecordingBuilder`] starts one with non-default options,
-//!   such as a [`RetryPolicy`], and [`RecordingHandle`] stops it. [`Outage`] reports that a
-//!   recording's store is unavailable or available again.
-//! - [`Loss`] describes lost events. It is passed to the
+//! - A recording writes events to a sink. [`RecordingBuilder`] starts a recording with non-default
+//!   options, such as a [`RetryPolicy`], and [`RecordingHandle`] stops the recording. An [`Outage`]
+//!   reports that a recording's store has become unavailable, or is available again.
+//! - A [`Loss`] describes lost events, and is passed to the
 //!   [`on_loss`](EventBroadcasterBuilder::on_loss) hook.
 //!
 //! <details>
@@ -18,12 +18,12 @@
 //! The directories are listed in the order in which an event passes through them: `event` (the
 //! data), `recorder` (builds events), `correlator` (aggregates, counts, limits), `series` (counts
 //! events that have an event time), `delivery` (writes a recording's events to its sink) and `sink`
-//! (stores). The `broadcaster` sits on top of all of them.
+//! (stores). The `broadcaster` directory builds on all the others.
 //!
 //! # Memory orderings
 //!
 //! As in `bus`, each use of an atomic has a comment that names the operation it pairs with. A test
-//! checks that every atomic is listed in one of the two tables.
+//! checks that every atomic is listed either in the table below or in the table in `bus`.
 //!
 //! | atomic | written by | ordering | read by | ordering | what it carries |
 //! |---|---|---|---|---|---|
@@ -39,8 +39,8 @@
 //!
 //! # Locks
 //!
-//! The columns are explained in `bus`. No user code runs while these locks are held, except the
-//! output that a program passes to a `JsonLinesSink`.
+//! The documentation of `bus` explains the columns of the table below. While the locks in the table
+//! are held, no user code runs, except the output that a program passes to a `JsonLinesSink`.
 //!
 //! | lock | taken by | under | held for |
 //! |---|---|---|---|

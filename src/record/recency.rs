@@ -1,10 +1,11 @@
-//! Keeps values in the order in which they were last used.
+//! Keeps values in the order of their last use.
 //!
-//! The values are linked into a ring in that order. Using a value moves it to the newest end, and
-//! the value at the oldest end is the first to be evicted. Each step takes constant time.
+//! The values are linked into a ring in the order of their last use. Using a value moves the value
+//! to the newest end of the ring. The value at the oldest end of the ring is evicted first. Each
+//! operation takes constant time.
 
-/// The index of the point where the ring's two ends meet. No node has this index. The newer
-/// neighbour of this point is the oldest node.
+/// The index of the sentinel between the ring's two ends. No node has this index. The sentinel's
+/// newer neighbour is the oldest node.
 const ENDS: u32 = u32::MAX;
 
 /// The number of nodes for which storage stays allocated while there are no values.
@@ -14,17 +15,18 @@ pub(crate) struct Recency<T> {
     nodes: Vec<Node<T>>,
     len: usize,
     ends: Links,
-    /// The first free place. Each free place links to the next free place as its newer neighbour.
+    /// The index of the first free node. Each free node links to the next free node as its newer
+    /// neighbour.
     free: u32,
 }
 
 struct Node<T> {
-    /// `None` if the place is free.
+    /// `None` if the node is free.
     value: Option<T>,
     links: Links,
 }
 
-/// The places of a node's two neighbours in the ring.
+/// The indices of a node's two neighbours in the ring.
 #[derive(Clone, Copy)]
 struct Links {
     older: u32,
@@ -42,7 +44,7 @@ impl<T> Recency<T> {
         self.len
     }
 
-    /// Returns the place of the least recently used value. Returns `None` if there are no values.
+    /// Returns the index of the least recently used value, or `None` if there are no values.
     pub(crate) fn oldest(&self) -> Option<u32> {
         Some(self.ends.newer).filter(|place| *place != ENDS)
     }
@@ -55,8 +57,8 @@ impl<T> Recency<T> {
         self.nodes.get_mut(place as usize)?.value.as_mut()
     }
 
-    /// Adds a value as the most recently used one, and returns its place. There must be at most
-    /// 2^32 - 1 places.
+    /// Adds a value as the most recently used value, and returns the value's index. There must be
+    /// at most 2^32 - 1 nodes.
     pub(crate) fn push(&mut self, value: T) -> u32 {
         let mut place = self.free;
         if let Some(node) = self.nodes.get_mut(place as usize) {
@@ -71,7 +73,7 @@ impl<T> Recency<T> {
         place
     }
 
-    /// Marks a value as the most recently used one, and returns it.
+    /// Marks a value as the most recently used value, and returns the value.
     pub(crate) fn touch(&mut self, place: u32) -> Option<&mut T> {
         if self.ends.older != place {
             self.unlink(place);

@@ -10,26 +10,27 @@ use crate::remote_state::RemoteState;
 /// A recording's counters for the events that its watcher delivered.
 ///
 /// Each delivered event has one of eight outcomes. After a flush, or once the recording has ended,
-/// this equation holds exactly:
+/// the following equation holds exactly:
 ///
 /// `watcher.delivered` = `created` + `updated` + `skipped` + `already_existed` + `rejected` +
 /// `exhausted` + `group_full` + `abandoned`
 ///
-/// [`handled`](Self::handled) returns the right-hand side. While the recording is running, either
-/// side may be ahead:
+/// [`handled`](Self::handled) returns the right-hand side of this equation. While the recording is
+/// running, either side of the equation may be ahead of the other:
 ///
-/// - The recording counts an outcome before it counts the event as delivered.
+/// - The recording counts an event's outcome before it counts the event as delivered.
 /// - An event may be added to the count of another event with the same key that has not been
-///   written yet. It may also be held, either by its
+///   written yet. An event may also be held, either by its
 ///   [series](crate::record::RecordingBuilder::series), because the
-///   [spam filter](crate::correlator::SpamFilter) stopped it, or because of
-///   [`update_every`](crate::record::RecordingBuilder::update_every). Such an event already counts
-///   as delivered, and gets its outcome with the write that includes it.
+///   [spam filter](crate::correlator::SpamFilter) stopped the event, or because of
+///   [`update_every`](crate::record::RecordingBuilder::update_every). An event that was added to
+///   another event's count, or that is held, already counts as delivered, but gets its outcome only
+///   with the write that includes the event.
 ///
 /// `already_existed`, `rejected`, `exhausted`, `group_full` and `abandoned` may decrease. A stored
-/// event's count includes all earlier occurrences. When the store accepts a later write of the same
-/// stored event, the earlier events with these outcomes are therefore counted as updated and
-/// coalesced instead.
+/// event's count includes all earlier occurrences. If the store accepts a later write of the same
+/// stored event, the earlier occurrences with one of these outcomes are therefore counted as
+/// updated and coalesced instead.
 ///
 /// # Examples
 ///
@@ -54,25 +55,25 @@ use crate::remote_state::RemoteState;
 #[serde(default)]
 #[non_exhaustive]
 pub struct RecordingStats {
-    /// The recording's name, and the numbers of events that were offered to it, that it received,
-    /// and that it lost before it could handle them.
+    /// The recording's name, and the numbers of events that were offered to the recording, that the
+    /// recording received, and that the recording lost before it could handle them.
     pub watcher: WatcherStats,
     /// Events that the sink stored as new events.
     pub created: u64,
     /// Events that were added to the count of a stored event.
     pub updated: u64,
-    /// Events that the spam filter stopped before any equal event had passed, so the store has no
-    /// event for them. If an equal event passes later, its count includes them. Repeats of an event
-    /// that is already stored are not included in this number, because a later write adds them to
-    /// that event's count.
+    /// Events that the spam filter stopped before any equal event had passed. The store therefore
+    /// has no event for the skipped occurrences. If an equal event passes the filter later, that
+    /// event's count includes the skipped events. Repeats of an event that is already stored are
+    /// not counted as skipped, because a later write adds the repeats to the stored event's count.
     pub skipped: u64,
     /// Events not written because the sink already had an event with the same name.
     pub already_existed: u64,
     /// Events not written because the sink will never accept them, or because the sink or a
     /// function in the correlator's options panicked.
     pub rejected: u64,
-    /// Events not written because the sink failed on every attempt that the retry policy allows, or
-    /// because `retry_if` did not allow another attempt.
+    /// Events not written because the sink failed on every attempt that the retry policy allowed,
+    /// or because `retry_if` did not allow another attempt.
     pub exhausted: u64,
     /// Events not written because their [group](crate::EventSink::group) had reached its
     /// [share](crate::record::RecordingBuilder::group_queue_capacity) of the queue.
@@ -80,27 +81,25 @@ pub struct RecordingStats {
     /// Events not written because the sink failed while the recording or the bus was ending, or
     /// because a shutdown's deadline passed first.
     pub abandoned: u64,
-    /// The part of `created` that should have been added to the count of a stored event, but that
-    /// event had expired.
+    /// The events in `created` that should have been added to a stored event's count, but could not
+    /// be because the stored event had expired.
     pub recreated: u64,
-    /// The part of `created` and `updated` that reached the store in the same write as a later
-    /// occurrence of the same stored event. This number grows when a sink is slow or unavailable,
+    /// The events in `created` and `updated` that reached the store in the same write as a later
+    /// occurrence of the same stored event. `coalesced` grows when a sink is slow or unavailable,
     /// and when repeats were held or refused earlier.
     pub coalesced: u64,
-    /// The part of all delivered events that was folded into an aggregate event for a group of
-    /// similar events.
+    /// The delivered events that were folded into an aggregate event for a group of similar events.
     pub aggregated: u64,
-    /// Write attempts after the first attempt at each write.
+    /// Write attempts, not counting the first attempt at each write.
     pub retried: u64,
     /// Caught panics in the sink, in its errors' destructors, in `retry_if`, or in a function in
     /// the correlator's options.
     pub panics: u64,
     /// Entries that the correlator evicted because its caches were full, and series that ended for
-    /// the same reason. If this number grows, the caches are too small, and counts restart from
-    /// one.
+    /// the same reason. If `evicted` grows, the caches are too small, and counts restart from one.
     pub evicted: u64,
     /// The reason why the sink last refused an event, or why the recording last stopped trying to
-    /// write an event. The string has at most about 1,000 characters and is escaped. Abandoned
+    /// write an event. The string is escaped, and has at most about 1,000 characters. Abandoned
     /// events do not change this field.
     pub last_refusal: Option<String>,
     /// The state of the recording with respect to its store:
@@ -115,25 +114,27 @@ pub struct RecordingStats {
     ///   sink to write ([`SinkErrorKind::Forbidden`](crate::sink::SinkErrorKind::Forbidden)).
     /// - [`Ended`](RemoteState::Ended): the recording has ended.
     ///
-    /// [`on_outage`](crate::record::RecordingBuilder::on_outage) is called at each change between
-    /// available and unavailable.
+    /// [`on_outage`](crate::record::RecordingBuilder::on_outage) is called each time the store
+    /// becomes unavailable, and each time the store becomes available again.
     pub state: RemoteState,
-    /// The time of day when the recording entered this state. `None` only in a total over several
-    /// recordings.
+    /// The time of day at which the recording entered its current state. The field is `None` only
+    /// in a total over several recordings.
     pub state_since: Option<Timestamp>,
-    /// The time of day when the store itself became unavailable. `None` if that has never happened,
-    /// if the store has responded since, or if the recording has ended.
+    /// The time of day at which the store itself became unavailable. The field is `None` if the
+    /// store has never been unavailable, if the store is available again, or if the recording has
+    /// ended.
     #[doc(alias = "unreachable")]
     pub unavailable_since: Option<Timestamp>,
-    /// The last transient failure, after which a later attempt may succeed. The recording sets this
-    /// field at the first failure, and does not clear it when the store is available again.
+    /// The last transient failure, which is a failure after which a later attempt may succeed. The
+    /// recording sets this field on the first failure, and does not clear the field when the store
+    /// is available again.
     pub last_failure: Option<SinkFailure>,
-    /// The [groups](crate::EventSink::group) that the store currently serves slowly or not at all,
-    /// up to 16 of them.
+    /// Up to 16 [groups](crate::EventSink::group) that the store is currently serving slowly or not
+    /// at all.
     pub degraded_groups: Vec<DegradedGroup>,
 }
 
-/// A group of events that the store serves slowly, or not at all.
+/// A group of events that the store is serving slowly or not at all.
 ///
 /// # Examples
 ///
@@ -148,12 +149,12 @@ pub struct RecordingStats {
 #[serde(default)]
 #[non_exhaustive]
 pub struct DegradedGroup {
-    /// The name of the group, as returned by the sink.
+    /// The group's name, as returned by the sink.
     pub group: String,
-    /// The time of day when the group became degraded.
+    /// The time of day at which the group became degraded.
     pub since: Timestamp,
-    /// The reason: either that the group's operations take a long time, or the sink's error,
-    /// truncated and escaped.
+    /// The reason why the group is degraded. The string either states that the group's operations
+    /// take a long time, or contains the sink's error, truncated and escaped.
     pub text: String,
 }
 
@@ -190,11 +191,13 @@ impl fmt::Display for DegradedGroup {
 pub struct SinkFailure {
     /// The sink's error as [`SinkError`](crate::SinkError) displays it, truncated and escaped.
     pub text: String,
-    /// The time of day when the failures began: when the store became unavailable, or when the
-    /// first attempt at this event failed.
+    /// The time of day at which the failures began. If the store is unavailable or the
+    /// event's group is not served, this is the time at which that began. Otherwise, it is the time
+    /// at which the first attempt to write the event failed.
     pub since: Timestamp,
-    /// The number of attempts that have failed since then: all attempts if the store is
-    /// unavailable, otherwise only the attempts at this event.
+    /// The number of attempts that have failed since the failures began. If the store is
+    /// unavailable or the event's group is not served, all attempts for the store or the group are
+    /// counted. Otherwise, only the attempts to write this event are counted.
     pub attempts: u64,
 }
 
@@ -216,7 +219,7 @@ impl fmt::Display for SinkFailure {
 impl RecordingStats {
     /// Returns the number of events that should be in the store but are not, because the queue was
     /// full, the recording ended or the sink failed. Events that the spam filter skipped are not
-    /// included. Zero means that all other events were stored.
+    /// included. If the result is zero, all events except the skipped ones were stored.
     ///
     /// # Examples
     ///
@@ -255,8 +258,8 @@ impl RecordingStats {
         stored.into_iter().chain(lost).fold(0, u64::saturating_add)
     }
 
-    /// Returns the number of successful writes of delivered events: `created` + `updated` −
-    /// `coalesced`.
+    /// Returns the number of successful writes of delivered events, which is `created` + `updated`
+    /// − `coalesced`.
     ///
     /// # Examples
     ///
@@ -280,7 +283,7 @@ impl RecordingStats {
         self.created.saturating_add(self.updated).saturating_sub(self.coalesced)
     }
 
-    /// Adds another recording's counters, for a total.
+    /// Adds another recording's counters to `self`, to compute a total.
     pub(crate) fn add(&mut self, other: &Self) {
         self.watcher.add(&other.watcher);
         for (sum, count) in [
@@ -351,8 +354,8 @@ impl fmt::Display for RecordingStats {
             write!(f, "{between}degraded group {group}")?;
         }
         match &self.last_failure {
-            // If an event was not written because of this failure, its refusal has the same text,
-            // which is not shown twice.
+            // If an event was not written because of the last failure, the event's refusal has the
+            // same text as the failure, so the text is shown only once.
             Some(failure) if self.last_refusal.as_ref() != Some(&failure.text) => {
                 write!(f, "{between}last failure: {failure}")?;
             }

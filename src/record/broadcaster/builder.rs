@@ -93,8 +93,8 @@ impl EventBroadcaster {
 impl EventBroadcasterBuilder {
     /// Sets the bus options, such as the queue lengths, the policy for full watcher queues, and the
     /// name of the dispatcher thread. [`build`](Self::build) refuses
-    /// [`Evict`](crate::OverflowPolicy::Evict) as the default policy, because it would end
-    /// recordings and logs. An individual watcher may still use it.
+    /// [`Evict`](crate::OverflowPolicy::Evict) as the default policy, because that policy would end
+    /// recordings and logs. An individual watcher may still use `Evict`.
     ///
     /// To create an [inline](EventBroadcaster::new_inline) broadcaster, which has no dispatcher,
     /// set [`BusOptions::inline`] in these options.
@@ -148,8 +148,8 @@ impl EventBroadcasterBuilder {
 
     /// Sets the maximum length of a message in bytes, which must be at least 1. The default is 16
     /// KiB. If events have an [event time](Self::event_time), both the default and the upper limit
-    /// are 1024 bytes. A longer message is truncated at a character boundary, ends with a
-    /// truncation marker, and is counted.
+    /// are 1024 bytes. A message that exceeds the limit is truncated at a character boundary, ends
+    /// with a truncation marker, and is counted.
     ///
     /// The limit applies to events as they are recorded. The message of an aggregate event may be
     /// longer, because a recording adds a 32-byte prefix to the message, or replaces the message
@@ -178,20 +178,21 @@ impl EventBroadcasterBuilder {
     /// Sets whether recorded events have an event time, as events.k8s.io/v1 requires. Defaults to
     /// `false`.
     ///
-    /// Events with an event time differ from others as follows:
+    /// Events with an event time differ from other events as follows:
     ///
     /// - `event_time` holds the time of the event with microsecond precision. The first and last
     ///   timestamps, the count and the source are not set.
     /// - `reporting_controller` is the component of the recorder's source. `reporting_instance` is
-    ///   the source's host. If the source has no host, it consists of the component, a dash and the
-    ///   machine's name.
-    /// - `action` is the draft's action or, if the draft has none, the reason.
+    ///   the source's host. If the source has no host, `reporting_instance` consists of the
+    ///   component, a dash and the machine's name.
+    /// - `action` is the draft's action or, if the draft has no action, the reason.
     /// - A message is limited to 1024 bytes.
-    /// - A recording counts such an event in a [series](crate::record::RecordingBuilder::series),
-    ///   and does not pass it to the correlator.
+    /// - A recording counts an event with an event time in a
+    ///   [series](crate::record::RecordingBuilder::series), and does not pass the event to the
+    ///   correlator.
     ///
-    /// An API server refuses such an event if one of these fields is invalid. The recorder
-    /// therefore refuses the event immediately and returns
+    /// An API server refuses an event with an event time if one of the fields above is invalid. The
+    /// recorder therefore refuses such an event immediately, and returns
     /// [`Recorded::Invalid`](crate::Recorded::Invalid), which names the field.
     ///
     /// # Examples
@@ -226,12 +227,12 @@ impl EventBroadcasterBuilder {
     /// Sets a function that rewrites each event before it is published, to remove data that must
     /// not reach a log or a store.
     ///
-    /// The function runs on the recording thread, so it must be fast. If it panics, the event is
-    /// not recorded.
+    /// The function runs on the thread that records the event, so it must be fast. If the function
+    /// panics, the event is not recorded.
     ///
-    /// If an event is refused before it has been scrubbed, `on_loss` receives only its object, type
-    /// and reason. The function first scrubs these fields as a separate event. If that call also
-    /// panics, `on_loss` receives none of them.
+    /// If an event is refused before it has been scrubbed, `on_loss` receives only the event's
+    /// object, type and reason. The function first scrubs these three fields as a separate event.
+    /// If that call also panics, `on_loss` receives none of the fields.
     ///
     /// # Examples
     ///
@@ -255,31 +256,33 @@ impl EventBroadcasterBuilder {
     /// Sets a hook that is called for every event that a recorder, watcher, handler or recording
     /// loses.
     ///
-    /// The hook runs on the thread on which the loss happens. This can be the thread that records,
-    /// the dispatcher, one of a recording's threads, the thread that reads a watcher or runs a
-    /// handler, or the thread that drops the broadcaster. The hook must therefore be fast, and must
-    /// not wait for this broadcaster. On an [inline](EventBroadcaster::new_inline) broadcaster, it
-    /// must also not take a lock that your program holds while recording. A panic in the hook is
-    /// counted and has no other effect.
+    /// The hook runs on the thread on which the loss happens. A loss can happen on the thread that
+    /// records the event, the dispatcher, one of a recording's threads, the thread that reads a
+    /// watcher or runs a handler, or the thread that drops the broadcaster. The hook must therefore
+    /// be fast, and must not wait for this broadcaster. On an
+    /// [inline](EventBroadcaster::new_inline) broadcaster, the hook must also not take a lock that
+    /// your program holds while recording. A panic in the hook is counted and has no other effect.
     ///
     /// If a handler or a log panics while handling an event, that event is reported as well, on the
-    /// handler's thread, because the handler may not have finished processing it.
+    /// handler's thread, because the handler may not have finished processing the event.
     ///
-    /// These losses are not reported to the hook:
+    /// The following losses are not reported to the hook:
     ///
-    /// - Events that are lost when the hook itself records them. They are still counted.
+    /// - Events that are lost when the hook itself records them. Such events are still counted.
     /// - Events that a watcher discards when it is dropped, or when it ends because its handler
     ///   [panicked](crate::WatchBuilder::stop_on_panic).
-    /// - Events that are reported to a watcher's own [`on_drop`](crate::WatchBuilder::on_drop).
+    /// - Events that are reported to a watcher's own [`on_drop`](crate::WatchBuilder::on_drop)
+    ///   hook.
     /// - Events that a correlator's spam filter skips, which is a decision and not a loss.
-    ///   [`on_skip`](CorrelatorOptions::on_skip) is called for these.
+    ///   [`on_skip`](CorrelatorOptions::on_skip) is called for skipped events.
     ///
-    /// A hook that records through this broadcaster can cause a feedback loop, because a full
-    /// watcher also loses the event that reports the loss, and the hook is then called again. Use a
-    /// second broadcaster or a channel instead.
+    /// If the hook records events through this broadcaster, it can cause a feedback loop, because a
+    /// full watcher also loses the event that reports the loss, and the hook is then called again.
+    /// In the hook, use a second broadcaster or a channel instead.
     ///
-    /// A flood of losses causes a flood of calls. Either log each [`Loss`] (its `Display` output
-    /// names the location and the object), or count the losses and log a total from time to time.
+    /// A flood of losses causes a flood of calls to the hook. Either log each [`Loss`] (its
+    /// `Display` output names the location and the object), or count the losses and log a total
+    /// from time to time.
     ///
     /// If there is no hook and the `tracing` feature is enabled, a warning is logged at most once
     /// per second for each reason.
@@ -308,11 +311,11 @@ impl EventBroadcasterBuilder {
     /// handled. With a timeout of zero, dropping the broadcaster does not wait. Defaults to 2 s.
     ///
     /// When this time has passed, the dropping thread reports to [`on_loss`](Self::on_loss) how
-    /// many events each recording has not handled yet. It does the same for each handler and log
-    /// that was started by one of the broadcaster's own methods. The reason is
-    /// [`LeftBehind`](crate::record::LossReason::LeftBehind), because these events will still be
-    /// handled as long as the process keeps running. With a timeout of zero, the thread does not
-    /// report them.
+    /// many events each recording has not handled yet. The dropping thread does the same for each
+    /// handler and log that was started by one of the broadcaster's own methods. The reported
+    /// reason is [`LeftBehind`](crate::record::LossReason::LeftBehind), because these events will
+    /// still be handled as long as the process keeps running. With a timeout of zero, the thread
+    /// does not report unhandled events.
     ///
     /// # Examples
     ///
@@ -414,7 +417,7 @@ impl EventBroadcasterBuilder {
         let max_message_len = self.checked_message_len()?;
         self.retry.check()?;
         // This correlator is created only to validate the options. Each recording uses a copy of
-        // them.
+        // the options.
         EventCorrelator::new(self.correlator.clone())?;
         if self.bus.overflow == OverflowPolicy::Evict {
             let allowed = "a policy that does not end recordings";
@@ -423,7 +426,8 @@ impl EventBroadcasterBuilder {
         self.start(max_message_len, Broadcaster::with_completion)
     }
 
-    /// Starts a broadcaster whose options have already been validated. `start_bus` starts its bus.
+    /// Starts a broadcaster whose options have already been validated. `start_bus` starts the
+    /// broadcaster's bus.
     pub(super) fn start<E>(
         self,
         max_message_len: usize,
@@ -431,8 +435,8 @@ impl EventBroadcasterBuilder {
     ) -> Result<EventBroadcaster, E> {
         let Self { bus, clock, event_time, scrub, on_loss, drop_timeout, correlator, retry, .. } = self;
         let (losses, is_inline) = (Arc::new(LossHook::new(on_loss, &clock)), bus.inline);
-        // Without direct delivery, the dispatcher builds the batches and wakes the readers, so that
-        // recording an event costs the caller little.
+        // Without direct delivery, the dispatcher builds the batches and wakes the readers, so
+        // recording an event is cheap for the caller.
         let bus = if is_inline { bus } else { bus.direct_delivery(false) };
         let told = losses.clone();
         let recorder =
@@ -452,7 +456,7 @@ impl EventBroadcasterBuilder {
         Ok(EventBroadcaster { shared: Arc::new(shared) })
     }
 
-    /// Returns the maximum message length, or an error if it is out of range.
+    /// Returns the maximum message length, or an error if the length is out of range.
     fn checked_message_len(&self) -> Result<usize, BuildError> {
         let (default, most) = if self.event_time {
             (MAX_TIMED_MESSAGE, MAX_TIMED_MESSAGE)

@@ -10,7 +10,7 @@ use crate::sync::thread;
 use super::Shared;
 
 impl Shared {
-    /// Adds a handler to the list of those to wait for when the broadcaster is dropped, and returns
+    /// Adds a handler to the list of handlers that dropping the broadcaster waits for, and returns
     /// the handler's handle.
     pub(super) fn listed(&self, handle: WatchHandle) -> WatchHandle {
         let mut handlers = self.handlers.lock();
@@ -19,8 +19,8 @@ impl Shared {
         handle
     }
 
-    /// Calls `wait`, which waits for the bus. If a sink needs this thread, the thread counts as one
-    /// of the bus's threads during the call, so `wait` does not block.
+    /// Calls `wait`, which waits for the bus. If a sink needs the current thread, the thread counts
+    /// as one of the bus's threads during the call, so `wait` does not block.
     pub(super) fn waiting<R>(&self, wait: impl FnOnce(&Broadcaster<Event>) -> R) -> R {
         match self.recordings.that_needs_this_thread() {
             Some(recording) => recording.on_bus_thread(|| wait(&self.bus)),
@@ -29,7 +29,7 @@ impl Shared {
     }
 
     /// Waits at most `drop_timeout` for the handlers, and for the recordings whose sinks do not
-    /// need this thread.
+    /// need the current thread.
     fn wait_for_others(&self, handlers: &[WatchHandle]) {
         let clock = self.clock.for_the_end();
         let deadline = clock.deadline(self.drop_timeout);
@@ -58,12 +58,13 @@ impl Shared {
 
 impl Drop for Shared {
     /// Closes the broadcaster, and waits at most `drop_timeout` for all recorded events to be
-    /// handled. Reports the events that have not been handled by then. They will still be handled
-    /// as long as the process keeps running. On one of this broadcaster's own threads, this does
-    /// not wait at all. On a thread that a sink needs, it does not wait for that sink.
+    /// handled. Then reports the events that have not been handled yet. These events will still be
+    /// handled as long as the process keeps running. On one of this broadcaster's own threads,
+    /// `drop` does not wait at all. On a thread that a sink needs, `drop` does not wait for that
+    /// sink.
     fn drop(&mut self) {
         self.bus.close();
-        // A fake clock no longer advances once the test that drives it has failed.
+        // A fake clock no longer advances once the test that drives the clock has failed.
         let is_stuck = self.clock.is_fake() && thread::panicking();
         if self.drop_timeout.is_zero() || is_stuck || self.bus.is_current() {
             return;

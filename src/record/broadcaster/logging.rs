@@ -8,18 +8,18 @@ use crate::record::event::Event;
 use super::EventBroadcaster;
 
 impl EventBroadcaster {
-    /// Calls `log` with one line for each event. In statistics and loss reports, this handler is
-    /// named `logging`.
+    /// Calls `log` with one line for each event. In statistics and loss reports, the handler that
+    /// calls `log` is named `logging`.
     ///
-    /// A line has the columns time, type, reason, object and message, separated by two spaces:
-    /// `2024-01-31T08:15:00Z  Warning  BackOff  pod/web-0  restarting`.
+    /// A line consists of the columns time, type, reason, object and message, which are separated
+    /// by two spaces: `2024-01-31T08:15:00Z  Warning  BackOff  pod/web-0  restarting`.
     ///
     /// - The time is [`Event::last_seen`] in RFC 3339 format, in UTC and with a precision of one
-    ///   second. The column is 20 characters wide. If the event has no time, the column shows
-    ///   `<unknown>`.
+    ///   second. The time column is 20 characters wide. If the event has no time, the time column
+    ///   shows `<unknown>`.
     /// - The type is padded to 7 characters.
-    /// - The reason and the object are not padded. The object is its kind in lower case, a slash
-    ///   and its name, without the namespace.
+    /// - The reason and the object are not padded. The object column consists of the object's kind
+    ///   in lower case, a slash and the object's name, without the namespace.
     /// - Leading and trailing blanks and newlines are removed from the message.
     /// - Control characters and invisible characters are [escaped](crate::escape).
     ///

@@ -1,4 +1,5 @@
-//! The entry point of the recorder half: an event bus, and everything that can be started on it.
+//! The entry point of the recorder half of the library, which is an event bus and everything that
+//! can be started on that bus.
 
 mod builder;
 mod end;
@@ -28,20 +29,21 @@ pub use builder::EventBroadcasterBuilder;
 pub use report::EventBroadcasterReport;
 pub use stats::EventBroadcasterStats;
 
-/// A broadcaster that records events and delivers each to any number of watchers, logs and sinks,
-/// like client-go's event broadcaster.
+/// A broadcaster that records events and delivers each event to any number of watchers, logs and
+/// sinks, like client-go's event broadcaster.
 ///
 /// [Recorders](Recorder) never wait, except for an [inline](Self::new_inline) broadcaster's lock.
-/// Each watcher, log and recording has its own queue, so a slow one does not delay the others.
-/// Events that are lost because a queue is full are counted, and reported to
+/// Each watcher, log and recording has its own queue, so a slow watcher, log or recording does not
+/// delay the others. Events that are lost because a queue is full are counted, and reported to
 /// [`on_loss`](EventBroadcasterBuilder::on_loss).
 ///
-/// Cloning returns another handle to the same broadcaster, and only increments a reference count.
-/// Recorders, watchers, and handles to handlers and recordings do not keep the broadcaster open.
+/// Cloning a broadcaster returns another handle to the same broadcaster, and only increments a
+/// reference count. Recorders, watchers, and handles to handlers and recordings do not keep the
+/// broadcaster open.
 ///
-/// A handler, filter, sink or hook that owns a handle keeps the broadcaster open. As long as that
-/// handle exists, no other handle is the last one, so dropping the other handles does not wait.
-/// Such code should own a [`Recorder`] instead.
+/// If a handler, filter, sink or hook owns a handle, that handle keeps the broadcaster open. As
+/// long as that handle exists, no other handle is the last one, so dropping the other handles does
+/// not wait. Handlers, filters, sinks and hooks should therefore own a [`Recorder`] instead.
 ///
 /// Dropping the last handle closes the broadcaster and waits at most
 /// [`drop_timeout`](EventBroadcasterBuilder::drop_timeout) for all recorded events to be handled,
@@ -51,15 +53,16 @@ pub use stats::EventBroadcasterStats;
 ///
 /// # A sink that needs this thread
 ///
-/// A sink may [need](EventSink::needed_thread) the very thread that waits for it, for example if
-/// its requests run on a single-threaded runtime. On such a thread, no call waits for the sink:
+/// A sink may [need](EventSink::needed_thread) the very thread that is waiting for the sink, for
+/// example if the sink's requests run on a single-threaded runtime. On a thread that a sink needs,
+/// no call waits for that sink:
 ///
 /// - `flush` returns [`FlushError::WouldDeadlock`].
 /// - `shutdown` and `shutdown_timeout` close the broadcaster without waiting, and return an
 ///   incomplete report. Await `flush_async` and `shutdown_async` instead.
 /// - Dropping the last handle waits for the other recordings and for the handlers and logs that
-///   were started by the broadcaster's own methods. The sink's recording continues when the thread
-///   is free again.
+///   were started by the broadcaster's own methods. The recording that writes to the sink continues
+///   when the thread is free again.
 ///
 /// # Examples
 ///
@@ -92,7 +95,8 @@ pub struct EventBroadcaster {
     shared: Arc<Shared>,
 }
 
-/// The state that all handles to a broadcaster share. Dropping it closes the broadcaster.
+/// The state that all handles to a broadcaster share. Dropping the shared state closes the
+/// broadcaster.
 struct Shared {
     bus: Broadcaster<Event>,
     clock: Clock,
@@ -106,7 +110,7 @@ struct Shared {
     recording_queue_capacity: Option<usize>,
     drop_timeout: Duration,
     /// The handlers and logs that were started by the broadcaster's own methods. Dropping the
-    /// broadcaster waits for them.
+    /// broadcaster waits for these handlers and logs.
     handlers: Mutex<Vec<WatchHandle>>,
 }
 
@@ -114,15 +118,16 @@ struct Shared {
 const MAX_QUEUE_CAPACITY: usize = 1 << 24;
 
 /// Returns the default length of a recording's queue on an inline bus. An inline bus has no
-/// incoming queue to absorb a burst, so the recording's own queue has the combined capacity of both
-/// queues.
+/// incoming queue to absorb a burst, so the recording's own queue has the combined capacity of an
+/// incoming queue and a watcher's queue.
 fn both_queues(bus: &BusOptions) -> usize {
     (bus.incoming_capacity + bus.queue_capacity).min(MAX_QUEUE_CAPACITY)
 }
 
 impl EventBroadcaster {
-    /// Starts a broadcaster with client-go's queue lengths: 1000 incoming events, and 1000 events
-    /// for each watcher. A watcher whose queue is full loses the incoming event.
+    /// Starts a broadcaster with client-go's queue lengths, which are 1000 incoming events, and
+    /// 1000 events for each watcher. If a watcher's queue is full, the watcher loses the incoming
+    /// event.
     ///
     /// # Errors
     ///
@@ -146,31 +151,35 @@ impl EventBroadcaster {
         Self::builder().build()
     }
 
-    /// Creates an inline broadcaster with the default options. It has no dispatcher. Instead, the
-    /// recorder itself offers each event to the watchers, logs and recordings, under a lock. This
-    /// function cannot fail, because it does not start a thread. To use other options, set
-    /// [`BusOptions::inline`] in a builder.
+    /// Creates an inline broadcaster with the default options. An inline broadcaster has no
+    /// dispatcher. Instead, the recorder itself offers each event to the watchers, logs and
+    /// recordings, while holding a lock. This function cannot fail, because it does not start a
+    /// thread. To use other options, set [`BusOptions::inline`] in a builder.
     ///
     /// An inline broadcaster suits a program that records only a few events an hour and does not
-    /// need a thread to dispatch them. It also suits tests, because each event is already in every
-    /// queue when the recorder returns. Logs, handlers and recordings still run on their own
-    /// threads and process events in the same way, so a slow log or store does not delay a
-    /// recorder. The differences are:
+    /// need a thread to dispatch them. An inline broadcaster also suits tests, because each event
+    /// is already in every queue when the recorder returns. Logs, handlers and recordings still run
+    /// on their own threads and process events in the same way, so a slow log or store does not
+    /// delay a recorder. The differences from a broadcaster with a dispatcher are:
     ///
-    /// - A recorder waits for the lock, and therefore for code that another call runs under the
-    ///   lock: the filters of watchers and recordings, and the hooks for lost events. It does not
-    ///   wait for capacity, a handler or a sink. `scrub` runs before the lock is taken.
-    /// - Filters and hooks run on the thread that records. They must be fast, and must not take a
-    ///   lock that your program holds while recording. See [`Broadcaster::new_inline`] for details,
-    ///   including those about filters that record events.
+    /// - A recorder waits for the lock, and therefore for code that another call runs while holding
+    ///   the lock. This code consists of the filters of watchers and recordings, and the hooks for
+    ///   lost events. A recorder does not wait for capacity, a handler or a sink. `scrub` runs
+    ///   before the lock is taken.
+    /// - Filters and hooks run on the thread that records the event. Filters and hooks must be
+    ///   fast, and must not take a lock that your program holds while recording. See
+    ///   [`Broadcaster::new_inline`] for details, including details about filters that record
+    ///   events.
     /// - There is no incoming queue that could fill up. Instead, a recorder gets
     ///   [`Recorded::Full`](crate::Recorded::Full) if a watcher or recording with the policy
-    ///   [`Wait`](crate::OverflowPolicy::Wait) has no capacity, or if one with
-    ///   [`WaitFor`](crate::OverflowPolicy::WaitFor) has none and its time limit has not passed. In
-    ///   that case, no watcher, log or recording receives the event. The event is counted in
-    ///   [`RecorderStats::full`](crate::stats::RecorderStats::full) and reported to `on_loss`.
-    /// - By default, a recording's queue holds 2000 events, as many as the two queues of a
-    ///   broadcaster with a dispatcher combined. Logs and watchers have queues of 1000 events.
+    ///   [`Wait`](crate::OverflowPolicy::Wait) has no capacity, or if a watcher or recording with
+    ///   the policy [`WaitFor`](crate::OverflowPolicy::WaitFor) has no capacity and its time limit
+    ///   has not passed. In that case, no watcher, log or recording receives the event. The event
+    ///   is counted in [`RecorderStats::full`](crate::stats::RecorderStats::full) and reported to
+    ///   `on_loss`.
+    /// - By default, a recording's queue holds 2000 events, which is the combined capacity of the
+    ///   two queues of a broadcaster with a dispatcher. Logs and watchers have queues of 1000
+    ///   events.
     ///
     /// # Examples
     ///
@@ -224,9 +233,9 @@ impl EventBroadcaster {
     /// Returns a builder for a watcher that receives events as they were recorded and has its own
     /// queue, policy and filter. The builder can also start a handler.
     ///
-    /// The watcher's losses are reported to `on_loss`, as is any event on which its handler panics.
-    /// If the watcher has its own [`on_drop`](WatchBuilder::on_drop) hook, losses that are reported
-    /// to that hook are not reported to `on_loss`.
+    /// The watcher's losses are reported to `on_loss`, as is any event on which the watcher's
+    /// handler panics. If the watcher has its own [`on_drop`](WatchBuilder::on_drop) hook, losses
+    /// that are reported to that hook are not reported to `on_loss`.
     ///
     /// # Examples
     ///
@@ -303,10 +312,10 @@ impl EventBroadcaster {
     }
 
     /// Starts a recording, which correlates events on one thread and writes them to a sink on
-    /// another. A write carries the complete state of a stored event, including its count. If the
-    /// event is repeated before it is written, one write covers both occurrences. The successive
-    /// states of an event reach the sink in order. The recording retries a failed write if a retry
-    /// may succeed.
+    /// another thread. A write contains the complete state of a stored event, including its count.
+    /// If an event is repeated before it is written, one write covers both occurrences. The
+    /// successive states of an event reach the sink in order. The recording retries a failed write
+    /// if a retry may succeed.
     ///
     /// # Errors
     ///

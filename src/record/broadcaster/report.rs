@@ -11,8 +11,9 @@ use crate::record::stats::RecordingStats;
 /// The result of an event broadcaster's shutdown, which consists of the bus's report and the
 /// recordings' counters.
 ///
-/// Once the broadcaster has ended, every call returns the same report. A call that returns earlier
-/// returns a snapshot, which the report of a later call supersedes. See [`ShutdownReport`].
+/// Once the broadcaster has ended, every shutdown call returns the same report. If a shutdown call
+/// returns before the broadcaster has ended, its report is a snapshot, which the report of a later
+/// call supersedes. See [`ShutdownReport`].
 ///
 /// # Examples
 ///
@@ -31,23 +32,23 @@ use crate::record::stats::RecordingStats;
 #[serde(default)]
 #[non_exhaustive]
 pub struct EventBroadcasterReport {
-    /// Whether all recorded events have been offered and then handled by every handler and
-    /// recording, and neither a call nor a recording has abandoned any events. An event that a sink
-    /// refused counts as handled, so `true` does not mean that every event was stored.
+    /// Whether all recorded events have been offered, and have then been handled by every handler
+    /// and recording, and neither a call nor a recording has abandoned any events. An event that a
+    /// sink refused counts as handled, so `true` does not mean that every event was stored.
     /// [`RecordingStats::lost`] returns the number of events that were lost.
     pub complete: bool,
     /// Whether the broadcaster's threads have ended, as in [`ShutdownReport::threads_ended`].
     pub threads_ended: bool,
     /// The final counters of the bus, including the counters of each handler and recording.
     pub bus: BusStats,
-    /// The counters of the recordings, in the order in which the recordings were started. A
-    /// recording that abandoned an event makes the report incomplete.
+    /// The counters of the recordings, in the order in which the recordings were started. If a
+    /// recording abandoned an event, the report is incomplete.
     pub recordings: Vec<RecordingStats>,
 }
 
 impl EventBroadcasterReport {
-    /// Combines the bus's report with the recordings' counters. These counters no longer change
-    /// once the bus has ended.
+    /// Combines the bus's report with the recordings' counters. The recordings' counters no longer
+    /// change once the bus has ended.
     pub(super) fn new(report: ShutdownReport, recordings: Vec<RecordingStats>) -> Self {
         let ShutdownReport { complete, threads_ended, bus } = report;
         let complete = complete && recordings.iter().all(|recording| recording.abandoned == 0);
@@ -57,7 +58,7 @@ impl EventBroadcasterReport {
     /// Returns `true` if the report is complete, no watcher or handler lost an event that was
     /// offered to it, and no recording lost an event.
     ///
-    /// See [`ShutdownReport::is_clean`] for which of the bus's events count as lost.
+    /// [`ShutdownReport::is_clean`] documents which of the bus's events count as lost.
     pub fn is_clean(&self) -> bool {
         self.complete && self.bus.is_clean() && self.recordings.iter().all(|recording| recording.lost() == 0)
     }

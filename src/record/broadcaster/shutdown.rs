@@ -8,7 +8,7 @@ use super::EventBroadcaster;
 use super::report::EventBroadcasterReport;
 
 impl EventBroadcaster {
-    /// Closes the broadcaster without waiting. From then on, recorders get `Closed`. Events that
+    /// Closes the broadcaster without waiting. From then on, recorders return `Closed`. Events that
     /// were recorded earlier are still handled, and recordings try to write each remaining event
     /// once.
     ///
@@ -32,21 +32,21 @@ impl EventBroadcaster {
     /// handler and log, and has been written, skipped or dropped by every recording. Watchers that
     /// your program reads directly keep their queued events until your program has read them.
     ///
-    /// The method is idempotent: every call waits for the same shutdown to finish and returns the
-    /// same report. A call after a [`shutdown_timeout`](Self::shutdown_timeout) that timed out
-    /// continues to wait, and its report contains the final counters. On one of this broadcaster's
-    /// own threads (in a handler, a sink or a filter), the call closes the broadcaster, does not
-    /// wait, and returns an incomplete report.
+    /// The method is idempotent, so every call waits for the same shutdown to finish and returns
+    /// the same report. If a [`shutdown_timeout`](Self::shutdown_timeout) has timed out, a later
+    /// call to `shutdown` continues to wait, and returns a report with the final counters. If
+    /// `shutdown` is called on one of this broadcaster's own threads (in a handler, a sink or a
+    /// filter), it closes the broadcaster, does not wait, and returns an incomplete report.
     ///
     /// You may ignore the report, because every loss is also reported to
     /// [`on_loss`](crate::record::EventBroadcasterBuilder::on_loss).
     ///
     /// # Blocking
     ///
-    /// Waits as long as necessary, and forever if a sink or a handler does not return. A failing
-    /// sink does not block the call, because recordings try to write each event only once. If that
-    /// attempt fails, they report the event instead of retrying. To set a deadline, use
-    /// [`shutdown_timeout`](Self::shutdown_timeout).
+    /// Waits as long as necessary. If a sink or a handler does not return, the call waits forever.
+    /// A failing sink does not block the call, because recordings try to write each event only
+    /// once. If that attempt fails, the recording reports the event instead of retrying. To set a
+    /// deadline, use [`shutdown_timeout`](Self::shutdown_timeout).
     ///
     /// # Examples
     ///
@@ -67,13 +67,13 @@ impl EventBroadcaster {
         self.shared.waiting(|bus| self.report(bus.shutdown()))
     }
 
-    /// Does the same as [`shutdown`](Self::shutdown), but returns by the deadline and reports the
-    /// events that were abandoned. See
+    /// Does the same as [`shutdown`](Self::shutdown), but returns no later than the deadline, and
+    /// reports the events that were abandoned. See
     /// [`Broadcaster::shutdown_timeout`](crate::Broadcaster::shutdown_timeout).
     ///
-    /// The timeout gives slow sinks and handlers time to finish. If a sink fails during this time,
-    /// recordings do not retry. If you need the retries, call [`flush`](Self::flush) first, which
-    /// waits for them.
+    /// The timeout gives slow sinks and handlers time to finish. If a sink fails before the
+    /// timeout, recordings do not retry. If you need retries, call [`flush`](Self::flush) first,
+    /// because a flush waits for retries.
     ///
     /// # Blocking
     ///

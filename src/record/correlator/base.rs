@@ -1,4 +1,4 @@
-//! The part that all keys of an event have in common: its source, object and type.
+//! The part that all keys of an event have in common, which is the event's source, object and type.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -37,7 +37,7 @@ pub(super) fn base_fields(event: &Event) -> BaseFields<'_> {
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Base {
     /// The source, object and type of events. The lengths of all strings are stored first, followed
-    /// by the strings, so that one comparison covers them all.
+    /// by the strings, so that one comparison covers all strings.
     Fields(Arc<[u8]>),
     /// The string that a user-supplied function returned.
     Custom(Text),
@@ -110,12 +110,12 @@ fn joined(fields: &BaseFields<'_>) -> Arc<[u8]> {
     (&*bytes).into()
 }
 
-/// Returns a hasher that has already hashed these fields, so that the caller can continue with the
-/// fields that follow them.
+/// Returns a hasher that has already hashed the given fields, so that the caller can continue with
+/// the fields that follow.
 pub(super) fn hashed<S: BuildHasher>(fields: &BaseFields<'_>, state: &S) -> S::Hasher {
     let mut hasher = state.build_hasher();
-    // The hash does not include separators between the fields. If two keys have the same hash
-    // because of that, the lookup still compares their strings.
+    // The hash does not include separators between the fields. Two different keys may therefore
+    // have the same hash, but the lookup still compares their strings.
     for field in fields {
         hasher.write(field.as_bytes());
     }

@@ -1,4 +1,4 @@
-//! The construction of a correlator.
+//! Constructs correlators.
 
 use crate::error::BuildError;
 
@@ -14,12 +14,12 @@ impl EventCorrelator {
     ///
     /// If [`cache_size`](CorrelatorOptions::cache_size) is 128 or more, each cache is divided into
     /// several shards. When a cache is full, a shard evicts its own least recently used entry, even
-    /// if another shard has an older one.
+    /// if another shard has an older entry.
     ///
     /// # Errors
     ///
-    /// Returns an error if an option is out of range. The error names the option. Zero never means
-    /// the default.
+    /// Returns an error if an option is out of range. The error names the option. A value of zero
+    /// is never replaced with the default.
     ///
     /// # Examples
     ///

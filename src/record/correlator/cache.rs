@@ -1,15 +1,15 @@
-//! The caches of a correlator: three bounded caches in one sharded map.
+//! A correlator's three bounded caches, which are stored in one sharded map.
 //!
 //! For each base, the map contains the base's entries in all three caches. A decision therefore
 //! locks a single shard once, and two threads contend only if their objects share one of the
 //! [`SHARDS`].
 //!
 //! Each shard keeps the entries of each cache in the order of their last use. While a cache has
-//! free capacity, any shard may use it. In a full cache, each new entry evicts the least recently
-//! used entry of its shard, unless that shard has less than its share of the capacity. In that
-//! case, a shard with more than its share evicts an entry instead. With one shard, the order is
-//! therefore exact. With several shards, it is exact within each shard, but a remaining entry may
-//! be older than an entry that was evicted from another shard.
+//! free capacity, any shard may use that capacity. In a full cache, each new entry evicts the least
+//! recently used entry of its shard, unless that shard has less than its share of the capacity. In
+//! that case, a shard with more than its share evicts an entry instead. With one shard, the
+//! eviction order is therefore exact. With several shards, the eviction order is exact within each
+//! shard, but a remaining entry may be older than an entry that was evicted from another shard.
 //!
 //! Lock order: `Caches::map` before `Caches::orders`. A thread holds the locks of only one shard at
 //! a time, so threads cannot deadlock.
@@ -23,7 +23,7 @@ use crate::record::recency::Recency;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, CachePadded, DashMap, Mutex, SharedValue};
 
-/// The maximum number of shards. It is large enough that two threads rarely contend.
+/// The maximum number of shards, which is large enough that two threads rarely contend.
 const SHARDS: usize = 64;
 
 /// A shard's minimum share, in entries, unless the whole cache is smaller.
@@ -42,9 +42,11 @@ pub(super) struct Caches {
     map: DashMap<u64, Box<Entries>, ahash::RandomState>,
     /// For each shard of the map, the order in which its entries were last used.
     orders: Box<[CachePadded<Mutex<Order>>]>,
-    /// Each shard's share of the entries in a full cache. A shard may have more or fewer entries.
+    /// Each shard's share of the entries in a full cache. A shard may have more or fewer entries
+    /// than its share.
     share: usize,
-    /// The number of entries that can be added to each cache before it has to evict one.
+    /// The number of entries that can be added to each cache before the cache has to evict an
+    /// entry.
     free: [AtomicUsize; CACHES],
 }
 
@@ -75,13 +77,14 @@ pub(super) struct EventEntry {
 /// For each cache, the order in which its entries in one shard were last used.
 type Order = [Recency<Used>; CACHES];
 
-/// The hashes by which an entry is found.
+/// The hashes used to look up an entry.
 struct Used {
     base: u64,
     hash: u64,
 }
 
-/// Access to the entries of one base, for a caller that holds their shard's lock.
+/// Gives a caller access to the entries of one base while the caller holds the lock of the base's
+/// shard.
 pub(super) struct Access<'a> {
     entries: &'a mut Entries,
     uses: Uses<'a>,
@@ -96,19 +99,19 @@ struct Uses<'a> {
     excess: [usize; CACHES],
 }
 
-/// An entry of the map.
+/// An entry in the map.
 type MapEntry = (u64, SharedValue<Box<Entries>>);
 
 impl Caches {
-    /// Creates the caches. Caches that are not shared between threads have one shard.
+    /// Creates the caches. Caches that are not shared between threads have only one shard.
     pub(super) fn new(capacity: usize, is_shared: bool) -> Self {
         let most = if is_shared { SHARDS } else { 1 };
         let shards = 1 << (capacity / SHARE).clamp(1, most).ilog2();
-        // The hasher is seeded at random, because the names of objects are external input.
+        // The hasher is seeded at random, because object names are external input.
         let hasher = ahash::RandomState::new();
         Self {
-            // A `DashMap` has at least two shards. If there is only one order, only the first shard
-            // is used.
+            // A `DashMap` has at least two shards. If `orders` has only one element, only the first
+            // shard is used.
             map: DashMap::with_hasher_and_shard_amount(hasher, shards.max(2)),
             orders: (0..shards).map(|_| CachePadded::default()).collect(),
             share: capacity / shards,
@@ -121,9 +124,10 @@ impl Caches {
         self.map.hasher()
     }
 
-    /// Runs `work` on the entries of a base, under the lock of its shard. `work` must be short, and
-    /// must not call user code. If `work` adds entries to a full cache, old entries are evicted
-    /// before this function returns. Also returns the number of evicted entries.
+    /// Runs `work` on the entries of a base, while holding the lock of the base's shard. `work`
+    /// must be short, and must not call user code. If `work` adds entries to a full cache, old
+    /// entries are evicted before this function returns. Also returns the number of evicted
+    /// entries.
     pub(super) fn with<R>(
         &self,
         hash: u64,
@@ -156,9 +160,9 @@ impl Caches {
         (result, evicted)
     }
 
-    /// Evicts the excess entries of each cache. The search begins at this shard, and considers only
-    /// shards with more than their share. If other threads have already evicted entries from those
-    /// shards, entries are evicted from any shard.
+    /// Evicts the excess entries of each cache. The search begins at the shard `first`, and
+    /// considers only shards with more than their share. If other threads have already evicted
+    /// entries from those shards, entries are evicted from any shard.
     fn evict(&self, mut excess: [usize; CACHES], first: usize) {
         let shards = self.orders.len();
         let mut step = 0;
@@ -170,7 +174,7 @@ impl Caches {
     }
 
     /// Evicts one entry from each cache that has excess entries and more than `least` entries in
-    /// this shard.
+    /// the given shard.
     fn evict_from(&self, number: usize, least: usize, excess: &mut [usize; CACHES]) {
         let mut table = self.map.shards()[number].write();
         let mut order = self.orders[number].lock();
@@ -195,9 +199,9 @@ impl Caches {
 }
 
 impl Uses<'_> {
-    /// Adds an entry to the order, and returns the entry with its position.
+    /// Adds an entry to the order of last use, and returns the entry with its position.
     fn add<V>(&mut self, cache: usize, hash: u64, value: V) -> Slot<V> {
-        // Relaxed, both: only the number counts.
+        // Relaxed, both: only the number itself matters.
         let take = |free: usize| free.checked_sub(1);
         if self.free[cache].fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
             self.excess[cache] += 1;
@@ -250,7 +254,7 @@ impl Access<'_> {
         &mut slot.value.group
     }
 
-    /// Returns an event's entry. If there is none, creates it with a new key.
+    /// Returns an event's entry. If the event has no entry, creates one with a new key.
     pub(super) fn event(&mut self, key: KeyRef<'_>) -> &mut EventEntry {
         let Self { entries: Entries { base, events, .. }, uses } = self;
         let base_hash = uses.base;
@@ -261,7 +265,7 @@ impl Access<'_> {
         &mut slot.value
     }
 
-    /// Returns the entry of an existing key. If there is none, creates it with this key.
+    /// Returns the entry of an existing key. If the key has no entry, creates one with this key.
     pub(super) fn event_of(&mut self, key: &Arc<Key>) -> &mut Seen {
         let Self { entries, uses } = self;
         let is = |slot: &Slot<EventEntry>| is_same(key, &slot.value.key);
@@ -271,7 +275,7 @@ impl Access<'_> {
         &mut slot.value.seen
     }
 
-    /// Returns a key's entry if there is one.
+    /// Returns a key's entry, if any.
     pub(super) fn find_event(&mut self, key: &Arc<Key>) -> Option<&mut Seen> {
         let is = |slot: &Slot<EventEntry>| is_same(key, &slot.value.key);
         let slot = self.entries.events.get_mut(key.hash, is)?;

@@ -5,8 +5,8 @@ use super::decision::CorrelatorStats;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{CachePadded, thread_number};
 
-/// The number of cells. It is small, because a recording adds up all cells whenever it publishes
-/// its progress.
+/// The number of counter cells. This number is small, because a recording adds up all cells
+/// whenever it publishes its progress.
 const CELLS: usize = 4;
 
 #[derive(Default)]

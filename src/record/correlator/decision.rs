@@ -37,32 +37,33 @@ use crate::record::event::Event;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Correlation {
-    /// Store the event as a new one.
+    /// Store the event as a new event.
     Create {
-        /// The event, or the aggregate event for a group of similar ones.
+        /// The event, or the aggregate event for a group of similar events.
         event: Event,
         /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm).
         key: CorrelationKey,
     },
-    /// Update an event that is already stored, because this event is counted as part of it.
+    /// Update an event that is already stored, because this event is counted as part of the stored
+    /// event.
     Update {
-        /// The event to store. It has the stored event's name, resource version and first
+        /// The event to store. The event has the stored event's name, resource version and first
         /// timestamp, this event's message and timestamp, and a new count.
         event: Event,
         /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm).
         key: CorrelationKey,
     },
-    /// Do nothing, because the event's source has used up its budget for the event's object in the
-    /// spam filter. The event has been counted.
+    /// Do nothing, because the spam filter's budget for the event is used up. The event has been
+    /// counted.
     Skip,
-    /// Do nothing for now, because the budget is used up. The store has the event, but not this
-    /// count yet. Only [`correlate_or_hold`](super::EventCorrelator::correlate_or_hold) returns
-    /// this decision.
+    /// Do nothing for now, because the budget is used up. The store has the event, but does not
+    /// have the new count yet. Only
+    /// [`correlate_or_hold`](super::EventCorrelator::correlate_or_hold) returns this decision.
     Held {
         /// The event as it should eventually be stored, as in [`Update`](Self::Update).
         event: Event,
         /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm). A later
-        /// decision with an equal key replaces this one.
+        /// decision with an equal key replaces this decision.
         key: CorrelationKey,
     },
 }
@@ -92,12 +93,12 @@ pub struct CorrelatorStats {
     /// Events to be counted as part of a stored event.
     pub updated: u64,
     /// Events that were folded into an aggregate event for a group, even if the spam filter then
-    /// skipped them.
+    /// skipped the events.
     pub aggregated: u64,
     /// Events that the spam filter skipped or held.
     pub filtered: u64,
-    /// Entries evicted from full caches. If this number grows, `cache_size` is too small. Counts
-    /// that were evicted start again from one, and budgets that were evicted start full again.
+    /// Entries evicted from full caches. If `evicted` grows, `cache_size` is too small. Evicted
+    /// counts restart from one, and evicted budgets are full when they restart.
     pub evicted: u64,
 }
 

@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-/// Values that are looked up by their hashes. The first value is stored inline, without an
+/// A set of values that are looked up by their hashes. The first value is stored inline, without an
 /// allocation.
 pub(super) struct Few<T> {
     first: Option<(u64, T)>,
@@ -21,8 +21,8 @@ impl<T> Few<T> {
         usize::from(self.first.is_some()) + self.more.as_ref().map_or(0, |more| more.len())
     }
 
-    /// Returns the value with this hash for which `is` returns true. If there is none, creates it
-    /// with `make`.
+    /// Returns the value with this hash for which `is` returns true. If there is no such value,
+    /// creates one with `make`.
     pub(super) fn get_or_insert_with(
         &mut self,
         hash: u64,
@@ -64,7 +64,7 @@ impl<T> Few<T> {
             if more.is_empty() {
                 self.more = None;
             } else if more.len() < more.capacity() / 8 {
-                // Without this, a single value that stays in use would keep the memory of all
+                // Without shrinking, a single value that stays in use would keep the memory of all
                 // earlier values allocated.
                 more.shrink_to(2 * more.len(), |(hash, _)| *hash);
             }

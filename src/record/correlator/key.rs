@@ -2,12 +2,13 @@
 //!
 //! client-go joins the fields into one string without separators, so the fields `ab` and `c` result
 //! in the same key as `a` and `bc`. Here, a key consists of the fields themselves. A lookup hashes
-//! and compares the event's own fields without building a key. It copies the fields only if the key
-//! is new to a cache.
+//! and compares the event's own fields without building a key. A lookup copies the fields only if
+//! the key is new to a cache.
 //!
 //! All three keys of an event begin with the same eight fields, which identify the source, object
-//! and type. This [`Base`] is hashed once, and all keys that are in use at the same time share one
-//! copy of it. Where possible, two bases are compared only by their addresses.
+//! and type. The eight fields form a [`Base`], which is hashed once. All keys that are in use at
+//! the same time share one copy of the base. Where possible, two bases are compared only by their
+//! addresses.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -24,7 +25,7 @@ pub(super) struct Lookup<'a> {
     pub(super) now: Timestamp,
 }
 
-/// The hashes of an event's keys. Each field is hashed once.
+/// The hashes of an event's keys. Each field is hashed only once.
 #[derive(Clone, Copy)]
 pub(super) struct Hashes {
     pub(super) base: u64,
@@ -71,24 +72,24 @@ pub(super) fn text_hash(text: &str, state: &ahash::RandomState) -> u64 {
 /// Returns whether the strings in both arrays are equal.
 pub(super) fn are(mine: &[Text; 3], others: [&Text; 3]) -> bool {
     mine.iter().zip(others).all(|(mine, other)| {
-        // Strings that are literals, or copies of each other, often share the same address.
+        // Strings that are literals, or copies of each other, often have the same address.
         mine.len() == other.len() && (mine.is_empty() || mine.as_ptr() == other.as_ptr() || mine == other)
     })
 }
 
 /// Returns copies of three strings.
 pub(super) fn copied([a, b, c]: [&Text; 3]) -> [Text; 3] {
-    // This does not use `map`, because the compiler would then move each string five times, in
-    // small pieces.
+    // This function does not use `map`, because the compiler would then move each string five
+    // times, in small pieces.
     [a.clone(), b.clone(), c.clone()]
 }
 
 /// The key of an entry in the event cache.
 #[derive(PartialEq, Eq)]
 pub(super) struct Key {
-    /// The hash by which the base is found.
+    /// The hash used to look up the base.
     pub(super) base_hash: u64,
-    /// The hash by which the key is found among the keys with the same base.
+    /// The hash used to look up the key among the keys with the same base.
     pub(super) hash: u64,
     pub(super) base: Base,
     kind: Kind,
@@ -105,7 +106,7 @@ pub(super) enum Kind {
     Group,
 }
 
-/// The part of a [`Key`] that distinguishes it from others with the same base.
+/// The part of a [`Key`] that distinguishes the key from other keys with the same base.
 #[derive(Clone, Copy)]
 pub(super) struct KeyRef<'a> {
     pub(super) kind: Kind,
@@ -126,7 +127,7 @@ impl<'a> KeyRef<'a> {
     }
 
     /// Returns the key of a group that the user-supplied function has named. The group's base alone
-    /// identifies it.
+    /// identifies the group.
     pub(super) fn custom_group(hash: u64) -> Self {
         Self { kind: Kind::Group, hash, fields: NO_FIELDS }
     }
@@ -157,7 +158,7 @@ impl Key {
 /// store's response.
 ///
 /// Cloning a key only increments a reference count. Two keys from the same correlator are equal if
-/// their events are counted as one. Keys from different correlators are never equal.
+/// their events are counted as one event. Keys from different correlators are never equal.
 ///
 /// # Examples
 ///

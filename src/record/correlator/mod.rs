@@ -1,7 +1,7 @@
-//! Decides whether an event is stored as a new event, counted as a repeat of a stored one, or
+//! Decides whether an event is stored as a new event, counted as a repeat of a stored event, or
 //! skipped.
 //!
-//! There are three stages, in client-go's order:
+//! The correlator has three stages, listed in client-go's order:
 //!
 //! * [`aggregator`] folds similar events.
 //! * [`observer`] counts equal events.
@@ -13,8 +13,8 @@
 //! ([`few`]). A full cache evicts its least recently used entry. Each decision concerns one event
 //! and uses a single clock reading.
 //!
-//! The stages are independent, so the correlator may run them in any order. It checks the budget
-//! first, because the budget's key is a prefix of the other keys.
+//! The stages are independent, so the correlator may run them in any order. The correlator checks
+//! the budget first, because the budget's key is a prefix of the other keys.
 
 mod aggregator;
 mod base;
@@ -49,23 +49,23 @@ pub use key::CorrelationKey;
 pub use options::CorrelatorOptions;
 pub use stage_options::{Aggregation, SpamFilter};
 
-/// A correlator that folds, counts and limits events, like client-go's. It is `Send` and `Sync`, so
-/// any number of threads may share it.
+/// A correlator that folds, counts and limits events, like client-go's correlator. An
+/// `EventCorrelator` is `Send` and `Sync`, so any number of threads may share a correlator.
 ///
 /// When used by one thread, a correlator makes the same decisions as client-go, with two exceptions
 /// where client-go is nondeterministic or loses information, and five other differences:
 ///
-/// * The first events in a group of similar ones stay separate events. client-go removes an
-///   arbitrary one from a full group.
+/// * The first events in a group of similar events stay separate events. client-go removes an
+///   arbitrary event from a full group.
 /// * The correlator keeps the store's response for a group's aggregate event.
 /// * A key consists of fields. client-go joins the fields into one string, so different events can
 ///   have the same key.
 /// * A folded event has no separate cache entry. client-go adds an entry for each message in the
-///   group, and these entries evict others if the cache is too small.
+///   group, and these entries evict other entries if the cache is too small.
 /// * Counting does not continue from a negative count, and saturates at the maximum. client-go
 ///   continues from a negative count, and wraps around to the minimum after the maximum.
-/// * A full cache of 128 entries or more evicts in an approximate order, unless the correlator
-///   belongs to a recording or is [exact](Self::new_exact).
+/// * A full cache of 128 entries or more evicts its entries in an approximate order, unless the
+///   correlator belongs to a recording or is [exact](Self::new_exact).
 /// * In generated names, a time before 1970 counts as 1970, and a time from 2200 on counts as the
 ///   beginning of 2200. In client-go's names, the number is negative before 1970 and wraps around
 ///   after 2262.
@@ -74,16 +74,16 @@ pub use stage_options::{Aggregation, SpamFilter};
 /// user-supplied functions generate the keys, each stage is instead atomic for its own key. A count
 /// never decreases.
 ///
-/// Memory is bounded by three caches of `cache_size` entries each, plus the one or two entries that
-/// each thread is currently adding. A cache does not evict anything until it is full. It then
-/// evicts its least recently used entry. This order is exact in a recording, in a correlator
-/// created by [`new_exact`](Self::new_exact), and in a cache of fewer than 128 entries.
-/// [`new`](Self::new) divides a larger cache by source, object and type into up to 64 shards of at
-/// least 64 entries each. The order is then approximate, because each shard evicts its own least
-/// recently used entry. An entry holds a copy of the names in its key, and shares its message with
-/// the event that created the entry. In the cache of groups, an entry keeps up to `max_events - 1`
-/// messages. The 32 bytes that hold an entry's position in the order stay allocated until the
-/// entry's shard is empty.
+/// Memory use is bounded by three caches of `cache_size` entries each, plus the one or two entries
+/// that each thread is currently adding. A cache does not evict any entry until the cache is full.
+/// A full cache evicts its least recently used entry. The eviction order is exact in a recording,
+/// in a correlator created by [`new_exact`](Self::new_exact), and in a cache of fewer than 128
+/// entries. [`new`](Self::new) divides a larger cache by source, object and type into up to 64
+/// shards of at least 64 entries each. The eviction order is then approximate, because each shard
+/// evicts its own least recently used entry. An entry holds a copy of the names in its key, and
+/// shares its message with the event that created the entry. In the cache of groups, an entry keeps
+/// up to `max_events - 1` messages. The 32 bytes that hold an entry's position in the eviction
+/// order stay allocated until the entry's shard is empty.
 ///
 /// A decision allocates memory for the parts of its result, and for the entries of new keys.
 /// Without user-supplied functions, a decision to skip an event with known keys does not allocate.
@@ -123,8 +123,8 @@ impl EventCorrelator {
     /// Decides what to do with one event, and updates the correlator's state.
     ///
     /// The event need not be stored before the next equal event is correlated. The correlator
-    /// assumes that the first event will be stored, and returns an update for the next one. If the
-    /// store then cannot find the event to update, it must create the event that the update
+    /// assumes that the first event will be stored, and returns an update for the next equal event.
+    /// If the store then cannot find the event to update, it must create the event that the update
     /// contains.
     ///
     /// # Panics
@@ -160,10 +160,10 @@ impl EventCorrelator {
     /// Does the same as [`correlate`](Self::correlate), but returns [`Correlation::Held`] instead
     /// of [`Correlation::Skip`] if the store already has the event and lacks only the new count.
     ///
-    /// Keep the latest held event for each key. Write it when you want the store to have the
-    /// correct count, and before you finish. A later decision with the same key supersedes the
-    /// event that you keep, because the later event's count includes all earlier occurrences. A
-    /// recording does the same.
+    /// Keep the latest held event for each key. Write the held event when you want the store to
+    /// have the correct count, and before you finish. A later decision with the same key supersedes
+    /// the event that you keep, because the later event's count includes all earlier occurrences. A
+    /// recording treats held events in the same way.
     ///
     /// # Panics
     ///
@@ -251,12 +251,12 @@ impl EventCorrelator {
         if is_repeat { Correlation::Update { event, key } } else { Correlation::Create { event, key } }
     }
 
-    /// Records the store's response to the decision with this key: the event's resource version and
-    /// actual name. A group's aggregate event keeps the name that the correlator gave it, as in
-    /// client-go.
+    /// Records the store's response to the decision with this key. The response contains the
+    /// event's resource version and actual name. A group's aggregate event keeps the name that the
+    /// correlator gave to the event, as in client-go.
     ///
-    /// The caller need not call this if the write failed. Responses may arrive late or out of
-    /// order.
+    /// The caller need not call this method if the write failed. Responses may arrive late or out
+    /// of order.
     ///
     /// # Examples
     ///
@@ -288,8 +288,8 @@ impl EventCorrelator {
     /// name that the event has after this call.
     ///
     /// A response may arrive after the correlator has evicted the entry, or when the entry refers
-    /// to another event. Decisions with higher counts may then be on their way to the store, so the
-    /// response must not add the event again.
+    /// to another event. In both cases, decisions with higher counts may already be on their way to
+    /// the store, so the response must not add the event again.
     pub(crate) fn confirm_late(&self, key: &CorrelationKey, decided: &Text, stored: Stored) -> Text {
         self.with_base_of(key, |access| match named(key, [decided, &stored.name], access) {
             Some(seen) => {
@@ -345,7 +345,8 @@ impl EventCorrelator {
     }
 
     /// Runs the stages whose keys consist of the event's own fields. Also returns whether the event
-    /// passes the spam filter, or `true` if a user-supplied key still has to decide that.
+    /// passes the spam filter. If the filter has a user-supplied key, returns `true`, because that
+    /// decision is made later.
     fn pass(
         &self,
         lookup: &Lookup<'_>,
@@ -403,8 +404,8 @@ impl EventCorrelator {
     }
 
     /// Runs the second stage for a group's aggregate event. `notes` is true if the event is known
-    /// to pass the last stage. The event's name is derived from the time, as in client-go, but
-    /// never equals a name that a recorder has given to an event.
+    /// to pass the last stage. The aggregate event's name is derived from the time, as in
+    /// client-go, but never equals a name that a recorder has given to an event.
     fn observe_group(
         &self,
         lookup: &Lookup<'_>,
@@ -435,21 +436,21 @@ impl EventCorrelator {
     }
 }
 
-/// Runs the last stage. Returns whether the event passes.
+/// Runs the last stage, which is the spam filter. Returns whether the event passes the filter.
 fn has_budget(lookup: &Lookup<'_>, filter: &BucketRules, access: &mut Access<'_>) -> bool {
     let bucket = access.bucket(|| filter.full(lookup.now));
     filter.exempts(lookup.event) || filter.take(bucket, lookup.now)
 }
 
-/// The result of the first stage, or how to determine it.
+/// The result of the first stage, or the way to determine that result.
 enum Fold {
     /// The result is not known yet, and is determined by the event's fields.
     ByFields,
-    /// The result for the user-supplied key. `None` if the event is not folded.
+    /// The result for the user-supplied key, or `None` if the event is not folded.
     Done(Option<Observed>),
 }
 
-/// Returns a key's entry if the entry has one of these names.
+/// Returns a key's entry if the entry has one of the given names.
 fn named<'a>(key: &CorrelationKey, names: [&Text; 2], access: &'a mut Access<'_>) -> Option<&'a mut Seen> {
     access.find_event(&key.0).filter(|seen| names.contains(&seen.name()))
 }

@@ -5,7 +5,7 @@ use super::key::Key;
 use crate::record::event::{Event, Stored, Text, Timestamp};
 use crate::sync::Arc;
 
-/// The known state of an event that has been seen, as the store should have it.
+/// The known state of an event that has been seen, which is the state that the store should have.
 pub(super) struct Seen {
     stored: Stored,
     /// Whether an occurrence has passed the spam filter, which means that the store has the event
@@ -20,8 +20,8 @@ impl Seen {
         Self { stored: Stored::default(), has_passed: false }
     }
 
-    /// Counts one more occurrence if the event has been seen before. Returns whether it has been
-    /// seen.
+    /// Counts one more occurrence if the event has been seen before. Returns whether the event has
+    /// been seen before.
     pub(super) fn count(&mut self) -> bool {
         let count = &mut self.stored.count;
         let is_repeat = *count > 0;
@@ -90,7 +90,7 @@ pub(super) struct Observed {
     pub(super) is_repeat: bool,
     /// Whether an earlier occurrence has passed the spam filter.
     pub(super) is_known: bool,
-    /// Whether the entry records that this occurrence or an earlier one has passed.
+    /// Whether the entry records that this occurrence or an earlier occurrence has passed.
     pub(super) is_noted: bool,
     /// The event's entry. `None` if the event is not to be written.
     pub(super) entry: Option<ObservedEntry>,
@@ -99,7 +99,7 @@ pub(super) struct Observed {
 /// The entry under which an event is counted.
 pub(super) struct ObservedEntry {
     pub(super) key: Arc<Key>,
-    /// The fields that the event to be stored takes over from the entry. `None` if the entry was
+    /// The fields that the event to be stored inherits from the entry. `None` if the entry was
     /// created from the event itself.
     pub(super) stored: Option<Stored>,
 }

@@ -20,13 +20,13 @@ pub(super) type SkipFn = Arc<dyn Fn(&Event) + Send + Sync>;
 /// The maximum cache size, in entries, that the options accept.
 const MAX_ENTRIES: usize = 1 << 24;
 
-/// Options of an [`EventCorrelator`](super::EventCorrelator). The defaults are client-go's.
+/// Options for an [`EventCorrelator`](super::EventCorrelator). The defaults are client-go's.
 ///
-/// They can be read from a configuration file, in which the keys are the names of the setters.
-/// client-go's names are accepted as well. An interval is a string such as `10m`, or a number of
-/// seconds. `null` disables a stage. A missing key takes the default value, and an unknown key is
-/// an error. If a value is out of range, building a correlator or a broadcaster, or starting a
-/// recording, fails with an error that names the option.
+/// The options can be read from a configuration file, in which the keys are the names of the
+/// setters. client-go's names are accepted as well. An interval is a string such as `10m`, or a
+/// number of seconds. `null` disables a stage. If a key is missing, its option takes the default
+/// value. An unknown key is an error. If a value is out of range, building a correlator or a
+/// broadcaster, or starting a recording, fails with an error that names the option.
 ///
 /// # Examples
 ///
@@ -110,10 +110,11 @@ impl CorrelatorOptions {
     /// [`aggregation`](Self::aggregation) and [`spam_filter`](Self::spam_filter) are `None`.
     ///
     /// Events are still counted. An event with the same source, object (ignoring its resource
-    /// version), type, reason and message as an earlier event is not stored again. Instead, it
-    /// updates the stored event, which keeps its name and first timestamp, and whose count is
-    /// incremented. The correlator keeps [`cache_size`](Self::cache_size) events for this purpose.
-    /// If it has evicted an event, the next occurrence is stored as a new event with its own name.
+    /// version), type, reason and message as an earlier event is not stored again. Instead, the
+    /// event updates the stored event, which keeps its name and first timestamp. The stored event's
+    /// count is incremented. The correlator keeps [`cache_size`](Self::cache_size) events for this
+    /// purpose. If the correlator has evicted an event, the next occurrence of the event is stored
+    /// as a new event with its own name.
     ///
     /// # Examples
     ///
@@ -137,9 +138,10 @@ impl CorrelatorOptions {
     }
 
     /// Sets the maximum number of entries in each of the three caches, which hold groups of similar
-    /// events, events, and budgets. It must be between 1 and 16,777,216, and defaults to 4096. A
-    /// full cache evicts its least recently used entry. [`EventCorrelator`](super::EventCorrelator)
-    /// documents when this order is approximate.
+    /// events, events, and budgets. The number defaults to 4096, and must be between 1 and
+    /// 16,777,216. A full cache evicts its least recently used entry.
+    /// [`EventCorrelator`](super::EventCorrelator) documents when the eviction order is
+    /// approximate.
     ///
     /// # Examples
     ///
@@ -163,7 +165,7 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets when similar events are folded into one. `None` disables folding.
+    /// Sets when similar events are folded into one event. `None` disables folding.
     ///
     /// # Examples
     ///
@@ -201,16 +203,16 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets a hook for every event that the spam filter skips or holds. There is no hook by
-    /// default.
+    /// Sets a hook that is called for every event that the spam filter skips or holds. By default,
+    /// no hook is set.
     ///
-    /// The hook receives the event as it was passed to the correlator. It runs on the thread that
-    /// correlates the event, which does not hold any of the library's locks at that time. If the
-    /// options belong to a recording, this is the recording's own thread. The hook must be fast,
-    /// and must not wait for its own broadcaster. If the hook itself records an event, that event
-    /// may be skipped too, and the hook is then called for it as well. If the hook panics, the
-    /// panic is caught and the event is still skipped or held. A recording counts the panic in
-    /// [`panics`](crate::stats::RecordingStats::panics).
+    /// The hook receives the event as it was passed to the correlator. The hook runs on the thread
+    /// that correlates the event. The thread does not hold any of the library's locks during the
+    /// call to the hook. If the options belong to a recording, the hook runs on the recording's own
+    /// thread. The hook must be fast, and must not wait for its own broadcaster. If the hook itself
+    /// records an event, that event may be skipped too, and the hook is then called for that event
+    /// as well. If the hook panics, the panic is caught and the event is still skipped or held. A
+    /// recording counts the panic in [`panics`](crate::stats::RecordingStats::panics).
     ///
     /// # Examples
     ///
@@ -240,10 +242,10 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets the function that decides which events are similar. The first string that it returns
-    /// identifies the group, and the second one identifies the member within the group. By default,
-    /// the first string is derived from everything except the message and the field path, and the
-    /// second is the message.
+    /// Sets the function that decides which events are similar. The first string that the function
+    /// returns identifies the group, and the second string identifies the member within the group.
+    /// By default, the first string is derived from everything except the message and the field
+    /// path, and the second string is the message.
     ///
     /// # Examples
     ///
@@ -273,8 +275,8 @@ impl CorrelatorOptions {
     }
 
     /// Sets the function that generates an aggregate event's message from the latest event in the
-    /// group. By default, this is the latest event's message with the prefix
-    /// `(combined from similar events): `.
+    /// group. By default, the aggregate event's message is the latest event's message with the
+    /// prefix `(combined from similar events): `.
     ///
     /// # Examples
     ///
@@ -301,7 +303,7 @@ impl CorrelatorOptions {
     }
 
     /// Sets the function that decides which events share a budget. By default, events with the same
-    /// source, object and type share one.
+    /// source, object and type share a budget.
     ///
     /// # Examples
     ///

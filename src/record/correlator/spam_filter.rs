@@ -1,8 +1,9 @@
-//! A correlator's last stage, which gives each source and object a budget so that no single pair of
-//! them can crowd out the rest.
+//! A correlator's last stage, which limits how many events about an object a source can record, so
+//! that no single source and object can crowd out the others. By default, each combination of
+//! source, object and type has its own budget.
 //!
-//! Each key has a token bucket, which is initially full. Every event takes one token. If the bucket
-//! is empty, the event is skipped but still counted. The arithmetic is the same as in Go's
+//! Each budget is a token bucket, which is initially full. Every event takes one token. If the
+//! bucket is empty, the event is skipped but still counted. The arithmetic is the same as in Go's
 //! `x/time/rate`, including the order of operations, so that borderline decisions are the same.
 
 use std::time::Duration;
@@ -29,8 +30,8 @@ impl BucketRules {
         Self {
             exempts_warnings: options.exempt_warnings,
             burst: f64::from(options.burst),
-            // The `f32` value itself is widened, and not its decimal representation, so 1/300
-            // becomes 0.0033333334140479565, as in Go.
+            // The `f32` value itself is widened, not its decimal representation, so 1/300 becomes
+            // 0.0033333334140479565, as in Go.
             rate: f64::from(options.qps),
             key,
         }
@@ -40,8 +41,7 @@ impl BucketRules {
         self.key.is_some()
     }
 
-    /// Returns the user-supplied key of the budget, or `None` if the user has not set a function
-    /// for it.
+    /// Returns the budget's user-supplied key, or `None` if the user has not set a key function.
     pub(super) fn custom_key(&self, event: &Event) -> Option<Text> {
         self.key.as_ref().map(|key| key(event))
     }
@@ -61,7 +61,8 @@ impl BucketRules {
         let tokens = (bucket.tokens + gained).min(self.burst) - 1.0;
         // A wait of less than a nanosecond counts as no wait.
         let accepted = tokens >= 0.0 || -tokens / self.rate * 1e9 < 1.0;
-        // Only an accepted event updates the time, even if the clock went backwards.
+        // Only an accepted event updates the bucket's time. The time is updated even if the clock
+        // went backwards.
         if accepted {
             *bucket = Bucket { tokens, last: now };
         }

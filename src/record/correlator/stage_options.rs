@@ -1,5 +1,5 @@
-//! The options of two of a correlator's stages. They are plain data, which is validated together
-//! with the correlator's options.
+//! The options of two of a correlator's stages. These options are plain data, which is validated
+//! together with the correlator's options.
 //!
 //! Every default is taken from a constant in client-go's `tools/record/events_cache.go`.
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::BuildError;
 use crate::serde_object::object_only;
 
-/// Options that determine when similar events are folded into one.
+/// Options that determine when similar events are folded into one event.
 ///
 /// # Examples
 ///
@@ -62,23 +62,23 @@ struct AggregationObject {
 
 /// The budget for events of one type from one source about one object.
 ///
-/// Events share the budget regardless of their reason, so a flood of events with one reason uses it
-/// up for the others. [`spam_key`](crate::CorrelatorOptions::spam_key) can give each reason a
-/// separate budget.
+/// Events share the budget regardless of their reason, so a flood of events with one reason uses up
+/// the budget for all other reasons. [`spam_key`](crate::CorrelatorOptions::spam_key) can give each
+/// reason a separate budget.
 ///
 /// With the default budget, a burst of 25 events passes, and then one event every five minutes. The
-/// outcome for the other events depends on whether the store has the event:
+/// outcome for an event that does not pass depends on whether the store has the event:
 ///
 /// - If the store has the event, the recording holds its count and writes it later: at a flush,
 ///   when the recording ends, after
 ///   [`refresh_every`](crate::record::RecordingBuilder::refresh_every), or with the next equal
-///   event that passes. This write does not use the budget. Afterwards, the count and the last
-///   timestamp in the store are exact, and the events count as updated.
-/// - If no equal event has passed, the event is skipped, and a sink never receives it. A recording
-///   counts it in [`skipped`](crate::stats::RecordingStats::skipped), and does not report it to
-///   `on_loss`.
+///   event that passes. Writing a held count does not use the budget. After the write, the count
+///   and the last timestamp in the store are exact, and the events count as updated.
+/// - If no equal event has passed, the event is skipped, and a sink never receives the event. A
+///   recording counts the event in [`skipped`](crate::stats::RecordingStats::skipped), and does not
+///   report the event to `on_loss`.
 ///
-/// You can change this in four ways:
+/// You can change this behaviour in four ways:
 ///
 /// - [`spam_filter(None)`](crate::CorrelatorOptions::spam_filter) disables the filter, so no events
 ///   are skipped.
@@ -156,8 +156,8 @@ impl Aggregation {
         self
     }
 
-    /// Sets how long a group is kept after its most recent event. It must be more than zero, and
-    /// defaults to 10 minutes.
+    /// Sets how long a group is kept after its most recent event. The interval must be more than
+    /// zero, and defaults to 10 minutes.
     ///
     /// # Examples
     ///
@@ -199,16 +199,16 @@ impl Aggregation {
 }
 
 impl SpamFilter {
-    /// Sets the number of events that may pass in a burst. It must be at least 1, and defaults to
-    /// 25.
+    /// Sets the number of events that may pass in a burst. The number must be at least 1, and
+    /// defaults to 25.
     #[doc(alias = "BurstSize")]
     pub fn burst(mut self, events: u32) -> Self {
         self.burst = events;
         self
     }
 
-    /// Sets the number of additional events per second that may pass in the long run. It must be
-    /// more than zero, and defaults to 1/300.
+    /// Sets the number of additional events per second that may pass in the long run. The rate must
+    /// be more than zero, and defaults to 1/300.
     pub fn qps(mut self, events: f32) -> Self {
         self.qps = events;
         self

@@ -1,6 +1,7 @@
-//! Log lines about a failing sink, which require the `tracing` feature. The first line of each kind
-//! is written immediately, and further lines at most once every ten seconds. Without the feature,
-//! failures are not logged, and only the statistics report them.
+//! Calls the outage hook and, if the `tracing` feature is enabled, writes log lines about a failing
+//! sink. The first line of each kind is written immediately, and further lines are written at most
+//! once every ten seconds. Without the feature, failures are not logged, and only the statistics
+//! and the hook report them.
 
 use crate::catch::catch_panic;
 use crate::clock::Clock;
@@ -101,8 +102,8 @@ mod log {
 
     const PAUSE: Duration = Duration::from_secs(10);
 
-    /// The rate limiter for one kind of line. It holds the time until which no line is written, and
-    /// the number of lines omitted since the last one.
+    /// The rate limiter for one kind of line. The rate limiter holds the time until which no line
+    /// is written, and the number of lines omitted since the last line.
     #[derive(Default)]
     pub(super) struct Silence {
         until: Deadline,

@@ -1,12 +1,13 @@
-//! A circuit breaker, which stops writes while a store, or a group of its events, is unavailable.
+//! A circuit breaker, which stops writes while a store is unavailable, either as a whole or for a
+//! group of events.
 //!
 //! The store's breaker opens when the sink reports that the store itself is unavailable
 //! ([`SinkErrorKind::Unavailable`]). A group's breaker opens when the store does not respond for
-//! the group ([`SinkErrorKind::GroupUnavailable`]) or refuses to serve it
-//! ([`SinkErrorKind::Forbidden`]). Here, such a refusal does not count as a response. Any response
-//! closes the breaker. While a breaker is open, the driver sends no writes to the store or for the
-//! group, except for one probe after each pause. Breakers are ignored while the recording is
-//! ending. Any other failure affects only its own key.
+//! the group ([`SinkErrorKind::GroupUnavailable`]) or refuses to serve the group
+//! ([`SinkErrorKind::Forbidden`]). For a breaker, such a refusal does not count as a response. Any
+//! response closes the breaker. While a breaker is open, the driver sends no writes to the store or
+//! for the group, except for one probe after each pause. Breakers are ignored while the recording
+//! is ending. Any other failure affects only the key of the failed write.
 //!
 //! [`SinkErrorKind::Forbidden`]: crate::sink::SinkErrorKind::Forbidden
 //! [`SinkErrorKind::GroupUnavailable`]: crate::sink::SinkErrorKind::GroupUnavailable
@@ -18,7 +19,7 @@ use crate::record::event::Timestamp;
 
 #[derive(Default)]
 pub(super) struct CircuitBreaker {
-    /// The time of day when the breaker opened. `None` while it is closed.
+    /// The time of day at which the breaker opened. `None` while the breaker is closed.
     since: Option<Timestamp>,
     /// The number of attempts without a response since the breaker opened.
     attempts: u64,
@@ -26,11 +27,11 @@ pub(super) struct CircuitBreaker {
     rounds: u32,
     /// The time when the next probe is due.
     until: Duration,
-    /// Whether the store responded in this round.
+    /// Whether the store responded in the current round.
     has_answered: bool,
-    /// Whether the store did not respond to an attempt in this round.
+    /// Whether the store failed to respond to an attempt in the current round.
     has_missed: bool,
-    /// The longest back-off that the store requested in this round.
+    /// The longest back-off that the store requested in the current round.
     wait: Option<Duration>,
 }
 
@@ -40,13 +41,14 @@ pub(super) enum BreakerState {
     Closed,
     /// One write may be sent, to find out whether the store is available again.
     HalfOpen,
-    /// Nothing may be written until this time or, with `None`, as long as a running attempt may
-    /// still get a response.
+    /// Nothing may be written until the given time. With `None`, nothing may be written while an
+    /// attempt in progress may still get a response.
     Open(Option<Duration>),
 }
 
 impl CircuitBreaker {
-    /// Notes that the store did not respond. `opens` is true if this opens a closed breaker.
+    /// Notes that the store did not respond. `opens` is true if the missing response opens a closed
+    /// breaker.
     pub(super) fn missed(&mut self, now: Timestamp, wait: Option<Duration>, opens: bool) {
         if opens || self.since.is_some() {
             self.since.get_or_insert(now);
@@ -64,7 +66,7 @@ impl CircuitBreaker {
 
     /// Ends a round of responses. If the breaker is open and some attempt in the round had no
     /// response, returns the number of such consecutive rounds, and the back-off that the store
-    /// requested. Otherwise returns `None`.
+    /// requested. Otherwise, returns `None`.
     pub(super) fn end_round(&mut self) -> Option<(u32, Option<Duration>)> {
         if self.has_answered {
             *self = Self::default();
@@ -77,7 +79,7 @@ impl CircuitBreaker {
         Some((self.rounds, wait))
     }
 
-    /// Delays the next probe until this time, or until a later time that an earlier round set.
+    /// Delays the next probe until the given time, or until a later time that an earlier round set.
     pub(super) fn wait(&mut self, until: Duration) {
         self.until = self.until.max(until);
     }
@@ -87,7 +89,7 @@ impl CircuitBreaker {
         self.until = Duration::ZERO;
     }
 
-    /// Returns the time of day when the breaker opened, or `None` while it is closed.
+    /// Returns the time of day at which the breaker opened, or `None` while the breaker is closed.
     pub(super) fn since(&self) -> Option<Timestamp> {
         self.since
     }
@@ -97,7 +99,7 @@ impl CircuitBreaker {
     }
 
     /// Returns the state of the breaker, which determines what may be written now. `is_idle` must
-    /// return `true` if no attempt is running whose response is worth waiting for.
+    /// return `true` if no attempt is in progress whose response is worth waiting for.
     pub(super) fn state(
         &self,
         is_idle: impl FnOnce() -> bool,
@@ -106,7 +108,7 @@ impl CircuitBreaker {
         match self.since {
             None => BreakerState::Closed,
             Some(_) if !has_passed(self.until) => BreakerState::Open(Some(self.until)),
-            // One of the running attempts may still get a response.
+            // An attempt in progress may still get a response.
             Some(_) if !is_idle() => BreakerState::Open(None),
             Some(_) => BreakerState::HalfOpen,
         }

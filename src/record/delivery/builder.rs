@@ -52,7 +52,7 @@ pub struct RecordingBuilder<'b> {
     pub(super) recordings: &'b Recordings,
 }
 
-/// An option that can be switched off, and whose default depends on the sink.
+/// An option that can be disabled, and whose default depends on the sink.
 #[derive(Debug)]
 pub(super) enum Choice<T> {
     Default,
@@ -94,9 +94,9 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets the recording's name, which appears in statistics and errors and is also the name of
-    /// its thread. The threads that call the sink have the same name with the prefix `1/`, `2/` and
-    /// so on. By default, the first recording is named `recording`, the second one `recording-2`,
-    /// and so on.
+    /// the recording's thread. The threads that call the sink have the same name with the prefix
+    /// `1/`, `2/` and so on. By default, the first recording is named `recording`, the second one
+    /// `recording-2`, and so on.
     ///
     /// # Examples
     ///
@@ -115,13 +115,13 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets the maximum number of events that wait while the sink is slow or failing. It must be
-    /// between 1 and 16,777,216, and defaults to the broadcaster's setting. On an
+    /// Sets the maximum number of events that may wait while the sink is slow or failing. The
+    /// number must be between 1 and 16,777,216, and defaults to the broadcaster's setting. On an
     /// [inline](crate::EventBroadcaster::new_inline) broadcaster, the default is the sum of
     /// `incoming_capacity` and `queue_capacity`. A repeat of an event whose write is pending does
     /// not take up space, except with [`WriteOrder::Bus`]. When the limit is reached, the
-    /// [`overflow`](Self::overflow) policy applies to any additional event, even if it is a repeat.
-    /// By default, the event is lost.
+    /// [`overflow`](Self::overflow) policy applies to any additional event, even if that event is a
+    /// repeat. By default, the additional event is lost.
     ///
     /// # Examples
     ///
@@ -139,12 +139,13 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets how many events in one [group](crate::EventSink::group) may wait or be in progress,
-    /// once other groups are known. It must be at least 1. All groups that are slow or not served
-    /// share twice this number. Any additional event in a group is lost and counts as
-    /// [`group_full`](crate::stats::RecordingStats::group_full), so that it does not take capacity
-    /// from other groups. A repeat of an event that is waiting or in progress is not refused. While
-    /// there is only one group, and with [`OverflowPolicy::Wait`], a group may use the whole queue.
+    /// Sets how many events in one [group](crate::EventSink::group) may be waiting or in progress
+    /// once other groups are known. The number must be at least 1. Together, the groups that are
+    /// slow or not served may have twice this number of events. Any additional event in a group is
+    /// lost and counts as [`group_full`](crate::stats::RecordingStats::group_full), so that the
+    /// event does not take capacity from other groups. A repeat of an event that is waiting or in
+    /// progress is not refused. A group may use the whole queue while there is only one group, or
+    /// with [`OverflowPolicy::Wait`].
     ///
     /// Defaults to a quarter of [`queue_capacity`](Self::queue_capacity). With this default, a
     /// group that is neither slow nor unserved may also use any free capacity in the first half of
@@ -166,13 +167,13 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets what happens to an event while [`queue_capacity`](Self::queue_capacity) events are
+    /// Sets what happens to a new event while [`queue_capacity`](Self::queue_capacity) events are
     /// waiting. The default is the broadcaster's policy.
     ///
     /// With [`Wait`](OverflowPolicy::Wait), no events are lost in the recording's queue. However, a
     /// failing sink then blocks all watchers for as long as its writes are retried, and recorders
     /// find the broadcaster full. [`Evict`](OverflowPolicy::Evict) would end the recording, so
-    /// `start` refuses it.
+    /// `start` refuses this policy.
     ///
     /// # Examples
     ///
@@ -244,9 +245,10 @@ impl<'b> RecordingBuilder<'b> {
     /// Sets how events with an [event time](crate::record::EventBroadcasterBuilder::event_time) are
     /// counted. The correlator handles only events without an event time.
     ///
-    /// Defaults to the default [`SeriesOptions`]. With [`WriteOrder::Bus`], it defaults to
-    /// [`SeriesUpdate::Always`](crate::record::SeriesUpdate::Always), because a log contains every
-    /// event. With `None`, events are not counted, and each is stored as a new event.
+    /// Defaults to the default [`SeriesOptions`]. With [`WriteOrder::Bus`], the update option
+    /// defaults to [`SeriesUpdate::Always`](crate::record::SeriesUpdate::Always), because a log
+    /// contains every event. With `None`, events are not counted, and each event is stored as a new
+    /// event.
     ///
     /// # Examples
     ///
@@ -274,14 +276,14 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets the minimum time between two writes of one stored event, so that a fast-growing count
-    /// causes few writes. It must be at least 1 ms. Defaults to `None`, in which case each repeat
-    /// that passes the spam filter is written.
+    /// causes few writes. The time must be at least 1 ms. Defaults to `None`, in which case each
+    /// repeat that passes the spam filter is written.
     ///
     /// A repeat that arrives too soon is counted and held, and the latest count is written once the
-    /// time has passed. A flush, or the end of the recording, causes the count to be written
-    /// earlier. If counts are held for more than [`cache_size`](CorrelatorOptions::cache_size)
-    /// keys, the count of the key with the least time left is also written early. A held event does
-    /// not take up space in the queue. For events with an event time, use
+    /// time has passed. If a flush runs or the recording ends, the count is written earlier. If
+    /// counts are held for more than [`cache_size`](CorrelatorOptions::cache_size) keys, the count
+    /// of the key with the least time left is also written early. A held event does not take up
+    /// space in the queue. For events with an event time, use
     /// [`SeriesUpdate::Every`](crate::record::SeriesUpdate::Every).
     ///
     /// # Examples
@@ -314,9 +316,9 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets the maximum time for which a count that the spam filter stopped is held. It must be at
-    /// least 1 ms. With `None`, the count is written only at a flush and when the recording ends.
-    /// By default, the sink decides
+    /// Sets the maximum time for which a count that the spam filter stopped is held. The time must
+    /// be at least 1 ms. With `None`, the count is written only at a flush and when the recording
+    /// ends. By default, the sink decides
     /// ([`EventSink::refresh_every`](crate::EventSink::refresh_every)).
     ///
     /// # Examples
@@ -357,12 +359,12 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets a function that decides whether a temporary error is worth another attempt. It is
+    /// Sets a function that decides whether a temporary error is worth another attempt. `worth` is
     /// called for errors of the [kinds](crate::sink::SinkErrorKind) `Retry`, `Unavailable`,
     /// `GroupUnavailable` and `Forbidden`. If `worth` returns `false`, the event is dropped
     /// immediately, and counts as exhausted, or as rejected if the error is `Forbidden`. By
     /// default, every such error is worth another attempt. `worth` runs on the recording's thread.
-    /// If it panics, the event is retried.
+    /// If `worth` panics, the event is retried.
     ///
     /// # Examples
     ///
@@ -379,18 +381,18 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets a hook that is called when the store becomes unavailable, and when it responds again.
-    /// The store counts as unavailable in these cases:
+    /// Sets a hook that is called when the store becomes unavailable, and when the store responds
+    /// again. The store counts as unavailable in the following cases:
     ///
     /// - The sink returns an error of the kind `Unavailable`.
-    /// - The sink answers no operation for more than one second while at least one is in progress.
-    ///   Fake clocks do not measure this time.
-    /// - Two [groups](crate::EventSink::group), or the only group, are not served, and no other
-    ///   operation is answered.
+    /// - The sink does not respond to any operation for more than one second while at least one
+    ///   operation is in progress. Fake clocks do not measure this time.
+    /// - Two [groups](crate::EventSink::group), or the only group, are not served, and the sink
+    ///   does not respond to any other operation.
     ///
-    /// If there are several groups, the hook is also called when one of them is slow or not served,
-    /// and when it is working again ([`Outage::group`]). The hook runs on the recording's thread. A
-    /// panic in the hook is caught and counted.
+    /// If there are several groups, the hook is also called when a group is slow or not served, and
+    /// when that group is working again ([`Outage::group`]). The hook runs on the recording's
+    /// thread. A panic in the hook is caught and counted.
     ///
     /// The statistics contain the same information:
     /// [`RecordingStats::unavailable_since`](crate::stats::RecordingStats::unavailable_since),
@@ -411,8 +413,9 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets the order in which the sink receives the writes, and whether it receives all of them.
-    /// By default, the sink decides ([`EventSink::write_order`](crate::EventSink::write_order)).
+    /// Sets the order in which the sink receives the writes, and whether the sink receives all
+    /// writes. By default, the sink decides
+    /// ([`EventSink::write_order`](crate::EventSink::write_order)).
     ///
     /// # Examples
     ///
@@ -439,9 +442,9 @@ impl<'b> RecordingBuilder<'b> {
     /// [`WriteOrder::Bus`], only 1 is allowed. The recording's own thread never calls the sink,
     /// except for its [`group`](crate::EventSink::group) method.
     ///
-    /// Additional threads help a sink that performs one operation, or one batch, at a time and
-    /// blocks on the network. Each thread takes the next writes when it is free. A call that hangs
-    /// occupies its thread, and delays the events that this thread has taken. A sink whose
+    /// Additional threads help if a sink performs one operation, or one batch, at a time and blocks
+    /// on the network. Each thread takes the next writes when the thread is free. If a call hangs,
+    /// it occupies its thread, and delays the events that the thread has taken. A sink whose
     /// [`mode`](crate::EventSink::mode) is [`InFlight`](crate::sink::SinkMode::InFlight) needs only
     /// one thread.
     ///

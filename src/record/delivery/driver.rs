@@ -1,13 +1,14 @@
 //! A recording's driver, which correlates the events, passes them to the writers, retries failed
 //! writes, and records the outcomes.
 //!
-//! One thread makes all decisions, in rounds. In each round, it performs these steps:
+//! One thread makes all decisions, in rounds. In each round, this thread performs the following
+//! steps:
 //!
-//! 1. It processes the sink's answers.
-//! 2. It makes those writes ready whose retry is due.
-//! 3. It reads events. Each becomes a pending write, or replaces the pending write for its key.
-//! 4. It gives the ready writes to the free writers.
-//! 5. It reports its progress.
+//! 1. Process the sink's responses.
+//! 2. Make writes ready if their retry is due.
+//! 3. Read events. Each event becomes a pending write, or replaces the pending write for its key.
+//! 4. Give the ready writes to the free writers.
+//! 5. Report the recording's progress.
 //!
 //! The driver does not call the sink, except to determine an event's group, so it continues to read
 //! events even while a write hangs or the sink is busy.
@@ -39,18 +40,19 @@ use super::retry::{RetryIf, RetryPolicy};
 use super::write::{Ops, Ticket};
 use super::writers::Writers;
 
-/// The time without any answer after which a sink counts as unavailable.
+/// The time without any response after which a sink counts as unavailable.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// The state of a running recording, which is owned by the recording's thread.
 pub(super) struct Driver {
-    // The fields are dropped in this order, the reader last. A thread that waits for the recording
-    // to end therefore also waits until the sink and the correlator's functions have been dropped.
+    // The fields are dropped in the order of their declaration, the reader last. A thread that
+    // waits for the recording to end therefore also waits until the sink and the correlator's
+    // functions have been dropped.
     pub(super) writers: Writers,
     /// The correlator is the only owner of its caches and of the user-supplied functions in its
     /// options, so that both are dropped when the recording ends.
     pub(super) correlator: EventCorrelator,
-    /// The series, in which events with an event time are counted.
+    /// The series in which events with an event time are counted.
     pub(super) series: SeriesMemory,
     /// The running flushes. While any flush is running, no writes are held.
     pub(super) flushes: Arc<Flushes>,
@@ -58,38 +60,39 @@ pub(super) struct Driver {
     /// The dropped events whose counts a later write may still include.
     pub(super) refused: RefusedCounts,
     pub(super) breaker: CircuitBreaker,
-    /// The groups whose breakers have recorded an answer or a miss in this round.
+    /// The groups whose breakers have recorded a response, or a missing response, in the current
+    /// round.
     pub(super) judged: Vec<GroupIndex>,
-    /// The number of answers so far.
+    /// The number of responses so far.
     pub(super) answers: u64,
-    /// When the sink last answered, as monotonic time and as time of day.
+    /// The time at which the sink last responded, as monotonic time and as time of day.
     pub(super) answered: Option<(Duration, Timestamp)>,
     /// The value of `answers` when the store was last found to be unavailable.
     pub(super) away_at: u64,
-    /// When the driver last tried to give work to the writers.
+    /// The time at which the driver last tried to give work to the writers.
     pub(super) looked_at: Duration,
-    /// The time at which a group becomes slow if an operation in progress has not been answered by
-    /// then.
+    /// The time at which a group becomes slow if the sink has not responded to an operation in
+    /// progress by then.
     pub(super) slow_at: Option<Duration>,
-    /// Whether the information about sick groups has changed since it was last published.
+    /// Whether the information about degraded groups has changed since it was last published.
     pub(super) has_new_groups: bool,
     pub(super) alerts: Alerts,
-    /// Whether the recording was already ending when this round began.
+    /// Whether the recording was already ending when the current round began.
     pub(super) is_ending: bool,
     pub(super) name: String,
     pub(super) order: WriteOrder,
     pub(super) clock: Clock,
     pub(super) retry: RetryPolicy,
     pub(super) retry_if: Option<RetryIf>,
-    /// The counters so far. Only those descriptions of failures are present that have not been
+    /// The counters so far. Descriptions of failures are present only if they have not been
     /// published yet.
     pub(super) tally: RecordingStats,
-    /// The published counters, except those that the watcher itself keeps.
+    /// The published counters, except the counters that the watcher itself keeps.
     pub(super) stats: Arc<Mutex<RecordingStats>>,
     pub(super) losses: Arc<LossHook>,
     /// The number of events decided since the driver last returned capacity to the queue.
     pub(super) decided: u64,
-    /// An empty list, kept to reuse its allocation.
+    /// An empty list that is kept to reuse its allocation.
     pub(super) ops: Ops,
     pub(super) reader: BulkReader<Event>,
 }
@@ -102,7 +105,7 @@ impl Driver {
         loop {
             let has_answers = self.take_answers();
             // The stage is read before work is given to the sink, so that every write given to the
-            // sink while the recording is ending gets its one attempt.
+            // sink while the recording is ending is attempted once.
             let stage = self.reader.stage();
             self.is_ending = stage != EndStage::Running;
             if stage == EndStage::Abandoned {
@@ -123,10 +126,11 @@ impl Driver {
                 self.sleep(is_over, stage);
             }
         }
-        // The user-supplied functions are dropped individually, because each may panic.
+        // The user-supplied functions are dropped individually, because dropping each of these
+        // functions may panic.
         let Self { writers, pending, correlator, alerts, retry_if, reader, .. } = self;
-        // The last writer drops the sink. The groups also hold a reference to the sink, so they are
-        // dropped first.
+        // The last writer drops the sink. The groups also hold a reference to the sink, so the
+        // groups are dropped first.
         drop(pending);
         drop(writers);
         catch_panic(|| drop(correlator));
@@ -135,8 +139,8 @@ impl Driver {
         drop(reader);
     }
 
-    /// Makes those writes ready that have waited long enough for their next attempt. Once the
-    /// recording is ending, this applies to all waiting writes.
+    /// Makes writes ready if they have waited long enough for their next attempt. Once the
+    /// recording is ending, makes all waiting writes ready.
     fn retry_due(&mut self) {
         if self.breaker_state() == BreakerState::Closed {
             let (clock, is_ending) = (&self.clock, self.is_ending);
@@ -181,10 +185,10 @@ impl Driver {
         any
     }
 
-    /// Returns how many operations may be given to the sink now.
+    /// Returns the number of operations that may be given to the sink now.
     fn free_places(&self) -> usize {
         let in_flight = self.pending.in_flight();
-        // With `WriteOrder::Bus`, the next write waits for the answer to the previous one.
+        // With `WriteOrder::Bus`, the next write waits for the response to the previous write.
         if self.order == WriteOrder::Bus && in_flight > 0 {
             return 0;
         }
@@ -192,7 +196,7 @@ impl Driver {
     }
 
     /// Publishes the driver's progress. The outcomes are published first, so that each event that
-    /// counts as delivered has an outcome, unless it is waiting together with another event.
+    /// counts as delivered has an outcome, unless the event is waiting together with another event.
     fn publish_progress(&mut self) {
         let correlator = self.correlator.stats();
         self.tally.aggregated = correlator.aggregated;
@@ -233,7 +237,7 @@ impl Driver {
     }
 
     fn breaker_state(&self) -> BreakerState {
-        // Every remaining write gets its one attempt, whether or not the store is available.
+        // Every remaining write is attempted once, whether or not the store is available.
         if self.is_ending {
             return BreakerState::Closed;
         }

@@ -14,21 +14,22 @@ pub(crate) struct RunningFlush(Arc<Flushes>);
 impl Flushes {
     /// Begins a flush. The caller must then wake the recordings.
     pub(super) fn begin(self: &Arc<Self>) -> RunningFlush {
-        // Relaxed: the fence in `wake` orders this before the read of the recording's cell. That
-        // fence pairs with the recording's fence between arming the cell and its last check.
+        // Relaxed: the fence in `wake` orders this increment before the read of the recording's
+        // cell. That fence pairs with the recording's fence between arming the cell and its last
+        // check.
         self.running.fetch_add(1, Ordering::Relaxed);
         RunningFlush(self.clone())
     }
 
     pub(super) fn is_running(&self) -> bool {
-        // Relaxed: no data depends on it.
+        // Relaxed: no data depends on the value.
         self.running.load(Ordering::Relaxed) > 0
     }
 }
 
 impl Drop for RunningFlush {
     fn drop(&mut self) {
-        // Relaxed: a count. A recording that reads a stale value only writes earlier than
+        // Relaxed: a count. If a recording reads a stale value, it only writes earlier than
         // necessary.
         self.0.running.fetch_sub(1, Ordering::Relaxed);
     }

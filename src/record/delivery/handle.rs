@@ -43,8 +43,8 @@ pub struct RecordingHandle {
 }
 
 impl RecordingHandle {
-    /// Ends the recording without waiting. No more events are offered to the recording, and each
-    /// queued event gets one attempt.
+    /// Ends the recording without waiting. No more events are offered to the recording, and the
+    /// recording tries to write each queued event once.
     ///
     /// # Examples
     ///
@@ -64,8 +64,8 @@ impl RecordingHandle {
         self.watch.stop();
     }
 
-    /// Waits until the recording has ended. Returns `true` if it has ended, and `false` on timeout.
-    /// On one of the same broadcaster's threads, and on the thread that the sink
+    /// Waits until the recording has ended. Returns `true` if the recording has ended, and `false`
+    /// on timeout. On one of the same broadcaster's threads, and on the thread that the sink
     /// [needs](crate::EventSink::needed_thread), the call does not wait.
     ///
     /// # Blocking
@@ -147,8 +147,8 @@ struct List {
     departed: Option<RecordingStats>,
 }
 
-/// The number of listed recordings, including ended ones, at which the ended ones are merged into
-/// one sum.
+/// The number of listed recordings at which the counters of ended recordings are merged into one
+/// sum. Ended recordings that are still listed count towards this number.
 const LISTED: usize = 64;
 
 impl Recordings {
@@ -156,28 +156,30 @@ impl Recordings {
         Self { clock, losses, flushes: Arc::default(), list: Mutex::new(List::default()) }
     }
 
-    /// Makes the recordings write the counts that they hold, until the returned guard is dropped.
+    /// Makes the recordings write their counts instead of holding them, until the returned guard is
+    /// dropped.
     pub(crate) fn begin_flush(&self) -> RunningFlush {
         let flush = self.flushes.begin();
         self.list.lock().recordings.iter().for_each(|recording| wake_reader(&recording.watch));
         flush
     }
 
-    /// Returns the handle of a running recording whose sink needs this thread. Returns `None` if
-    /// there is none, in which case this thread may wait for all recordings.
+    /// Returns the handle of a running recording whose sink needs the current thread. If there is
+    /// no such recording, returns `None`, and the current thread may wait for all recordings.
     pub(crate) fn that_needs_this_thread(&self) -> Option<WatchHandle> {
         self.running().into_iter().find(RecordingHandle::needs_this_thread).map(|recording| recording.watch)
     }
 
-    /// Waits for the recordings whose sinks do not need this thread. `left` returns the remaining
-    /// time, which limits each wait.
+    /// Waits for the recordings whose sinks do not need the current thread. `left` returns the
+    /// remaining time, which limits each wait.
     pub(crate) fn join_others(&self, left: impl Fn() -> Duration) {
         for recording in self.running() {
             let _ = recording.join(left());
         }
     }
 
-    /// Returns each running recording's number of unhandled events, together with its name.
+    /// Returns each running recording's number of unhandled events, together with the recording's
+    /// name.
     pub(crate) fn unhandled(&self) -> Vec<(u64, String)> {
         let unhandled = |recording: RecordingHandle| {
             let stats = recording.stats();
@@ -187,8 +189,8 @@ impl Recordings {
         self.running().into_iter().map(unhandled).collect()
     }
 
-    /// Returns the running recordings. The caller may call their sinks' functions, because the
-    /// list's lock has been released.
+    /// Returns the running recordings. The caller may call functions of the recordings' sinks,
+    /// because the lock of the list has been released.
     fn running(&self) -> Vec<RecordingHandle> {
         let list = self.list.lock();
         list.recordings.iter().filter(|recording| !recording.watch.is_finished()).cloned().collect()
@@ -201,8 +203,8 @@ impl Recordings {
     }
 
     pub(super) fn add(&self, recording: RecordingHandle) {
-        // Dropped after the lock has been released, because a handle owns one of the sink's
-        // functions.
+        // The handles in this list are dropped after the lock has been released, because a handle
+        // owns one of the sink's functions.
         let ended: Vec<_>;
         let mut list = self.list.lock();
         if list.recordings.len() >= LISTED {
@@ -218,8 +220,8 @@ impl Recordings {
         list.recordings.push(recording);
     }
 
-    /// Returns each recording's counters so far. Once ended recordings have been merged, the first
-    /// entry is their sum.
+    /// Returns each recording's counters so far. Once the counters of ended recordings have been
+    /// merged, the first entry is their sum.
     pub(crate) fn stats(&self) -> Vec<RecordingStats> {
         // Lock order: `Recordings::list` before `RecordingHandle::stats` and `Driver::stats`, as in
         // `add`.

@@ -5,8 +5,8 @@ use std::fmt;
 use crate::escape::escape;
 use crate::record::event::Timestamp;
 
-/// A function that is called when the store becomes unavailable, and when it becomes available
-/// again.
+/// A function that is called when the store becomes unavailable, and when the store becomes
+/// available again.
 pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
 
 /// The start or the end of an outage of a recording's store, as passed to the
@@ -50,10 +50,10 @@ pub struct Outage<'a> {
     /// The [group](crate::EventSink::group) that is slow or not served, or `None` if the store is
     /// unavailable for all groups.
     pub group: Option<&'a str>,
-    /// The time of day when the outage began.
+    /// The time of day at which the outage began.
     pub since: Timestamp,
-    /// The sink's error, truncated and escaped, or a note that the sink is not responding. `None`
-    /// at the end of the outage, when the store responds or serves the group again.
+    /// The sink's error, truncated and escaped, or a note that the sink is not responding. The
+    /// field is `None` at the end of the outage, when the store responds or serves the group again.
     #[doc(alias = "is_over")]
     pub cause: Option<&'a str>,
 }

@@ -1,17 +1,17 @@
-//! The pending writes of a recording: the states that the store does not have yet.
+//! A recording's pending writes, which contain the states that the store does not have yet.
 //!
 //! A write contains the complete state of a stored event, including its count. Only the newest
 //! state of each event therefore matters, and each key has at most one pending write. A later
-//! decision for the key replaces the contents of the write, wherever the write is:
+//! decision for the key replaces the write's contents, wherever the write is:
 //!
-//! - It is ready and waiting in a lane.
-//! - It is waiting for its next attempt.
-//! - It is waiting for a write of the same key that the sink has.
-//! - It is held ([`hold`]).
+//! - The write is ready and waiting in a lane.
+//! - The write is waiting for its next attempt.
+//! - The write is waiting for another write of the same key, which the sink is processing.
+//! - The write is held ([`hold`]).
 //!
 //! Each group of events has a lane, which holds the group's keys in the order in which they became
-//! pending. The sink is given the next write of a key only after it has answered the previous one,
-//! so it receives the writes of a key sequentially, with increasing counts.
+//! pending. The sink is given a key's next write only after it has responded to the previous write,
+//! so the sink receives a key's writes sequentially, with increasing counts.
 //!
 //! With [`WriteOrder::Bus`], only held writes are replaced. One lane holds all writes in the order
 //! of the events, and a write that is waiting for its next attempt blocks the lane.
@@ -43,24 +43,24 @@ pub(super) use groups::{Places, Share, Trouble};
 pub(super) use holds::Pace;
 pub(super) use lane::GroupIndex;
 
-/// The number of keys whose memory is kept while nothing is pending.
+/// The number of keys for which memory stays allocated while nothing is pending.
 const KEPT: usize = 1024;
 
 pub(super) struct PendingWrites {
     order: WriteOrder,
     keys: Vec<KeyState>,
-    /// The places in `keys` that have no key.
+    /// The indices of the entries in `keys` that have no key.
     free: Vec<KeyIndex>,
-    /// The place of the newest write of each key.
+    /// The index of each key's newest write.
     by_key: HashTable<KeyIndex>,
     pub(super) groups: Groups,
     under_way: UnderWayList,
     /// The writes that are waiting for their next attempt.
     waiting: BTreeSet<Entry>,
-    /// The same writes, by the time at which they are due.
+    /// The writes in `waiting`, ordered by the time at which they are due.
     due: BTreeSet<(Duration, KeyIndex)>,
-    /// The last probe. If no write is ready, the next waiting write after this one becomes the next
-    /// probe.
+    /// The last probe. If no write is ready, the next waiting write after the last probe becomes
+    /// the next probe.
     probed: Entry,
     share: Share,
     /// The number of writes in the lanes.
@@ -71,7 +71,7 @@ pub(super) struct PendingWrites {
 }
 
 impl PendingWrites {
-    /// Creates the pending writes of a recording. `sink` names the groups, if there are any.
+    /// Creates a recording's pending writes. `sink` names the groups, if there are any groups.
     pub(super) fn new(order: WriteOrder, sink: Option<Arc<dyn EventSink>>, share: Share, pace: Pace) -> Self {
         Self {
             order,
@@ -95,25 +95,26 @@ impl PendingWrites {
         self.free.len() + self.idle == self.keys.len()
     }
 
-    /// Returns the number of writes that the store does not have yet. This includes the writes that
-    /// the sink has, but not the held ones.
+    /// Returns the number of writes that the store does not have yet. This number includes the
+    /// writes that the sink is processing, but not the held writes.
     pub(super) fn len(&self) -> usize {
         self.keys.len() - self.free.len() - self.idle - self.holds.held.len()
     }
 
-    /// Frees the memory of many keys once none of them is left, for example after an outage.
+    /// Frees the memory of many keys once no key is left, for example after an outage.
     pub(super) fn tidy(&mut self) {
         if self.free.len() == self.keys.len() && self.keys.capacity() > KEPT {
             (self.keys, self.free, self.by_key) = (Vec::new(), Vec::new(), HashTable::new());
             self.under_way = UnderWayList::default();
-            // Stale entries would refer to places that no longer exist.
+            // Stale entries would contain indices that no longer exist.
             self.groups.clear_lanes(None);
         }
     }
 
     /// Returns whether there are writes that may be given to the sink now.
     pub(super) fn has_ready(&self) -> bool {
-        // With `WriteOrder::Bus`, a write that is waiting for its next attempt blocks all others.
+        // With `WriteOrder::Bus`, a write that is waiting for its next attempt blocks all other
+        // writes.
         self.ready > 0 && (self.order == WriteOrder::PerKey || self.waiting.is_empty())
     }
 
@@ -128,7 +129,8 @@ impl PendingWrites {
         Some((key.as_ref()?, name))
     }
 
-    /// Returns the first offset whose event has no outcome yet, or `None` if all events have one.
+    /// Returns the first offset whose event has no outcome yet, or `None` if all events have an
+    /// outcome.
     pub(super) fn offset(&mut self) -> Option<u64> {
         let waiting = self.waiting.first().map(|(offset, _)| *offset);
         let under_way = self.under_way.first_offset();
@@ -140,11 +142,11 @@ impl PendingWrites {
     // ── new writes ──
 
     /// Adds a new write. Returns the number of events that no longer take up queue capacity,
-    /// because an earlier write covers them, or because the write is held.
+    /// because an earlier write covers these events, or because the new write is held.
     ///
     /// # Errors
     ///
-    /// Returns the key's place and the write if the group has reached its share.
+    /// Returns the key's index and the write if the group has reached its share.
     pub(super) fn admit(
         &mut self,
         key: WriteKey,
@@ -153,8 +155,8 @@ impl PendingWrites {
     ) -> Result<u64, (KeyIndex, Box<Write>)> {
         let at = self.index_of(key, &write, now);
         let state = &self.keys[at as usize];
-        // If this write were refused, the success of an earlier write could not make up for that,
-        // because the earlier write does not include this write's count.
+        // If this write were refused, the success of an earlier write could not make up for the
+        // refusal, because the earlier write does not include this write's count.
         let has_earlier = state.pending.is_some() || state.is_sent;
         if !has_earlier && !self.groups.has_room(state.group, self.share, self.len() as u64) {
             return Err((at, Box::new(write)));
@@ -162,14 +164,14 @@ impl PendingWrites {
         Ok(self.pass(at, write, now))
     }
 
-    /// Removes a key that was added for a write that has been refused.
+    /// Removes a key that was added for a refused write.
     pub(super) fn dismiss(&mut self, at: KeyIndex) {
         if self.keys[at as usize].is_idle() && !self.is_quiet(at) {
             self.remove_idle(at);
         }
     }
 
-    /// Returns the place of the key to which the write belongs.
+    /// Returns the index of the key to which the write belongs.
     fn index_of(&mut self, key: WriteKey, write: &Write, now: Duration) -> KeyIndex {
         let keys = &self.keys;
         let found = self.by_key.find(key.hash(), |&at| keys[at as usize].key.as_ref() == Some(&key)).copied();
@@ -179,8 +181,9 @@ impl PendingWrites {
         if is_same && (self.order == WriteOrder::PerKey || state.is_held() || state.is_idle()) {
             return at;
         }
-        // This write stays separate, either because of the write order, or because the correlator
-        // has evicted the stored event and started another one. A held count is written first.
+        // The new write stays separate, either because of the write order, or because the
+        // correlator has evicted the stored event and started another event. A held count is
+        // written first.
         self.release(at, now);
         if self.keys[at as usize].is_idle() {
             self.remove_idle(at);
@@ -190,7 +193,7 @@ impl PendingWrites {
         self.add(key, write, Some(at))
     }
 
-    /// Adds a key. `earlier` is the place of the same key's previous writes, if there is one.
+    /// Adds a key. `earlier` is the index of the same key's previous writes, if any.
     fn add(&mut self, key: WriteKey, write: &Write, earlier: Option<KeyIndex>) -> KeyIndex {
         let hash = key.hash();
         let name = write.event.metadata.name.clone();
@@ -215,8 +218,8 @@ impl PendingWrites {
         at
     }
 
-    /// Replaces the pending write of a key, or adds it to the end of its lane. If the pending write
-    /// was held, it is released.
+    /// Replaces a key's pending write or, if there is none, adds the given write to the end of its
+    /// lane. If the pending write was held, it is released.
     fn replace(&mut self, at: KeyIndex, write: Write) -> u64 {
         let was_held = self.unhold(at);
         let state = &mut self.keys[at as usize];
@@ -235,16 +238,16 @@ impl PendingWrites {
         free
     }
 
-    /// Counts the pending write of a key for its group, and adds the write to the end of its lane
-    /// unless the sink has a write of the key.
+    /// Counts a key's pending write for the key's group. Unless the sink is processing another
+    /// write of the key, also adds the pending write to the end of the group's lane.
     fn make_ready(&mut self, at: KeyIndex) {
         let group = self.group(at);
         self.groups.at_mut(group).load += 1;
         self.enqueue(at);
     }
 
-    /// Adds the pending write of a key to the end of its lane, unless the sink has a write of the
-    /// key.
+    /// Adds a key's pending write to the end of the group's lane, unless the pending write is held
+    /// or the sink is processing another write of the key.
     fn enqueue(&mut self, at: KeyIndex) {
         let state = &self.keys[at as usize];
         let Some(write) = state.pending.as_ref().filter(|_| !state.is_sent && !state.is_held()) else {
@@ -255,12 +258,12 @@ impl PendingWrites {
         self.ready += 1;
     }
 
-    /// Returns the group of a key.
+    /// Returns a key's group.
     pub(super) fn group(&self, at: KeyIndex) -> GroupIndex {
         self.keys[at as usize].group
     }
 
-    /// Takes the pending write of a key, wherever the write is.
+    /// Takes a key's pending write, wherever the write is.
     fn take(&mut self, at: KeyIndex) -> Option<Write> {
         let state = &mut self.keys[at as usize];
         let (write, group, is_sent) = (state.pending.take()?, state.group, state.is_sent);
@@ -281,8 +284,9 @@ impl PendingWrites {
 
     // ── back from the sink ──
 
-    /// Ends the write that the sink had. `stored` holds the current name and version of the stored
-    /// event, which the key's pending write then uses. It is `None` if the write was dropped.
+    /// Ends the write that was given to the sink. `stored` holds the current name and version of
+    /// the stored event, which the key's pending write then uses. `stored` is `None` if the write
+    /// was dropped.
     pub(super) fn finish(&mut self, at: KeyIndex, stored: Option<(Text, Text)>) {
         self.note_settled(at);
         let state = &mut self.keys[at as usize];
@@ -303,16 +307,16 @@ impl PendingWrites {
         }
     }
 
-    /// Puts back a write that the sink had. The write waits until the given time or, with `None`,
-    /// is ready for an immediate retry. Returns the number of events that no longer take up queue
-    /// capacity, because the write now also covers the pending write of its key.
+    /// Puts back a write that was given to the sink. The write waits until the given time or, with
+    /// `None`, is ready for an immediate retry. Returns the number of events that no longer take up
+    /// queue capacity, because the write now also covers the pending write of its key.
     pub(super) fn put_back(&mut self, at: KeyIndex, mut write: Write, until: Option<Duration>) -> u64 {
         let room = self.take(at).map_or(0, |later| write.absorb(later));
         self.note_back(at);
         let entry = (write.ticket.offset, at);
         let state = &mut self.keys[at as usize];
         let group = state.group;
-        // The event may have been renamed while the sink had the write.
+        // The event may have been renamed while the sink was processing the write.
         write.event.metadata.name.clone_from(&state.name);
         (state.pending, state.due, state.is_sent) = (Some(write), until, false);
         if let Some(until) = until {
@@ -327,8 +331,8 @@ impl PendingWrites {
         room
     }
 
-    /// Gives a new name to a stored event, and to its later writes if they are separate. This takes
-    /// time proportional to the number of those writes.
+    /// Gives a new name to a stored event, and to the event's later writes if they are separate.
+    /// This method takes time proportional to the number of the later writes.
     pub(super) fn rename(&mut self, at: KeyIndex, name: &Text) {
         let old = self.keys[at as usize].name.clone();
         let mut next = at;
@@ -350,7 +354,7 @@ impl PendingWrites {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Makes those writes ready for which `is_due` returns true.
+    /// Makes writes ready if `is_due` returns true for the time at which they are due.
     pub(super) fn retry_due(&mut self, is_due: impl Fn(Duration) -> bool) {
         while let Some(&(_, at)) = self.due.first().filter(|(due, _)| is_due(*due)) {
             self.retry(at);
@@ -364,8 +368,8 @@ impl PendingWrites {
         }
     }
 
-    /// Removes all writes of one group, or of all groups, except those that the sink has. Returns
-    /// the removed writes in the order of the events.
+    /// Removes all writes of one group, or of all groups, except those that the sink is processing.
+    /// Returns the removed writes in the order of the events.
     pub(super) fn drain(&mut self, group: Option<GroupIndex>) -> Vec<(GroupIndex, Write)> {
         let mut left = Vec::new();
         for at in 0..self.keys.len() as KeyIndex {
@@ -381,7 +385,7 @@ impl PendingWrites {
                 }
             }
         }
-        // Stale entries refer to places that may no longer exist, or may later belong to another
+        // Stale entries contain indices that may no longer exist, or may later belong to another
         // key.
         self.groups.clear_lanes(group);
         left.sort_by_key(|(_, write)| write.ticket.offset);
@@ -390,7 +394,7 @@ impl PendingWrites {
 
     // ── keys ──
 
-    /// Removes a key without a write.
+    /// Removes a key that has no write.
     fn remove_idle(&mut self, at: KeyIndex) {
         self.end_hold(at);
         self.unlist(at);
@@ -442,9 +446,9 @@ mod tests {
         (sent.at, Write::back(sent.ticket, op))
     }
 
-    /// The last write of a series may have the same offset as its previous write, which the sink
-    /// still has. If the previous write is put back, the two are merged into one, which must be
-    /// taken only once.
+    /// The last write of a series may have the same offset as the previous write of the series,
+    /// which the sink is still processing. If the previous write is put back, the two writes are
+    /// merged into one write, which must be taken only once.
     #[test]
     fn a_write_that_comes_back_beside_one_of_its_offset_is_taken_once() {
         let mut pending = PendingWrites::new(WriteOrder::PerKey, None, SHARE, PACE);
@@ -472,8 +476,8 @@ mod tests {
         assert_eq!(pending.offset(), None);
     }
 
-    /// Events that a series has held are older than the events that have arrived since, so they are
-    /// taken first.
+    /// Events that a series has held are older than the events that have arrived since, so the held
+    /// events are taken first.
     #[test]
     fn a_write_of_older_events_comes_first() {
         let mut pending = PendingWrites::new(WriteOrder::PerKey, None, SHARE, PACE);

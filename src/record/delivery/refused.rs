@@ -1,4 +1,5 @@
-//! The dropped events by key, which are kept for as long as a later write may include their count.
+//! Keeps the counts of dropped events by key, for as long as a later write may include the dropped
+//! events in its count.
 
 use std::collections::HashMap;
 
@@ -8,11 +9,11 @@ use crate::record::loss::LossReason;
 
 /// The counts of dropped events, by stored event. A stored event's count includes all earlier
 /// occurrences, so the next write of the event that the store accepts compensates for the dropped
-/// ones.
+/// occurrences.
 pub(super) struct RefusedCounts {
     recent: HashMap<WriteKey, Refused>,
-    /// The entries that were previously in `recent`. They are dropped when newer entries replace
-    /// them.
+    /// The entries that were previously in `recent`. These older entries are dropped when newer
+    /// entries replace them.
     older: HashMap<WriteKey, Refused>,
     /// The maximum number of recent entries.
     capacity: usize,
@@ -29,7 +30,7 @@ impl RefusedCounts {
         Self { recent: HashMap::new(), older: HashMap::new(), capacity }
     }
 
-    /// Adds the events of a dropped write.
+    /// Adds the events that a dropped write covers.
     pub(super) fn add(&mut self, key: &WriteKey, name: &Text, reason: LossReason, events: u64) {
         let mut counts = self.take(key, name).unwrap_or_default();
         match counts.iter_mut().find(|(other, _)| *other == reason) {
@@ -42,8 +43,9 @@ impl RefusedCounts {
         self.recent.insert(key.clone(), Refused { name: name.clone(), counts });
     }
 
-    /// Removes and returns the dropped events, if the stored event still has this name. Otherwise,
-    /// the correlator has started another event, whose count does not include them.
+    /// Removes and returns the counts of dropped events, if the stored event still has the given
+    /// name. Otherwise, the correlator has started another event, whose count does not include the
+    /// dropped events.
     pub(super) fn take(&mut self, key: &WriteKey, name: &Text) -> Option<Vec<(LossReason, u64)>> {
         if self.recent.is_empty() && self.older.is_empty() {
             return None;

@@ -20,19 +20,20 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 /// error that the sink reports as temporary ([`SinkErrorKind`](crate::sink::SinkErrorKind)), unless
 /// [`retry_if`](crate::record::RecordingBuilder::retry_if) returns `false`.
 ///
-/// An event that is waiting for a retry delays only later events with the same key. These events
-/// are counted until then, the next attempt writes the newest count, and they share the waiting
-/// event's attempts. With [`WriteOrder::Bus`](crate::sink::WriteOrder::Bus), a waiting event delays
-/// all events that follow it.
+/// An event that is waiting for a retry delays only later events with the same key. These later
+/// events are counted during the wait, and share the waiting event's attempts. The next attempt
+/// writes the newest count. With [`WriteOrder::Bus`](crate::sink::WriteOrder::Bus), an event that
+/// is waiting for a retry delays all events that follow it.
 ///
 /// If the sink reports that the store itself is unavailable (`SinkErrorKind::Unavailable`), the
-/// recording stops writing. After each pause, it tries to write one event as a probe, for a
-/// different key each time if there is one, until the store responds. This policy determines the
-/// pauses. A probe without a response does not count as an attempt for its event. Until the store
-/// responds, events wait in the queue, up to its capacity. With a [`delay`](Self::delay) of zero,
-/// the recording retries without a pause. An event that is not to be retried, because
-/// [`attempts`](Self::attempts) is 1 or because of
-/// [`retry_if`](crate::record::RecordingBuilder::retry_if), does not make other events wait.
+/// recording stops writing. After each pause, the recording tries to write one event as a probe,
+/// until the store responds. If possible, each probe is for a different key. The retry policy
+/// determines the pauses. If a probe gets no response, it does not count as an attempt for its
+/// event. Until the store responds, events wait in the queue, up to the queue's capacity. With a
+/// [`delay`](Self::delay) of zero, the recording retries without a pause. If an event is not to be
+/// retried, because [`attempts`](Self::attempts) is 1 or because of
+/// [`retry_if`](crate::record::RecordingBuilder::retry_if), the event does not make other events
+/// wait.
 ///
 /// # Examples
 ///
@@ -94,10 +95,11 @@ struct RetryPolicyObject {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Jitter {
-    /// The pause before the second attempt, as in client-go, unless the sink requested that pause.
+    /// The pause before the second attempt is shortened, as in client-go, unless the sink requested
+    /// that pause.
     #[default]
     First,
-    /// All pauses except those that a sink requested.
+    /// All pauses are shortened, except pauses that a sink requested.
     All,
     /// No pause is shortened.
     Never,
@@ -115,8 +117,8 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Sets the total number of attempts for an event. It must be at least 1, and defaults to 12. A
-    /// probe of an unavailable store does not count.
+    /// Sets the total number of attempts for an event. The number must be at least 1, and defaults
+    /// to 12. If a probe of an unavailable store gets no response, it does not count as an attempt.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
@@ -128,8 +130,8 @@ impl RetryPolicy {
         self
     }
 
-    /// Sets the factor by which each pause is multiplied to give the next one. It must be at least
-    /// 1. Defaults to 1, which makes all pauses equal.
+    /// Sets the factor by which each pause is multiplied to give the next pause. The factor must be
+    /// at least 1, and defaults to 1, which makes all pauses equal.
     pub fn factor(mut self, factor: u32) -> Self {
         self.factor = factor;
         self
@@ -158,8 +160,8 @@ impl RetryPolicy {
         Ok(())
     }
 
-    /// Returns the pause after this number of failed attempts. `asked` is the pause that the sink
-    /// requested.
+    /// Returns the pause after the given number of failed attempts. `asked` is the pause that the
+    /// sink requested.
     pub(super) fn pause(&self, failed: u32, asked: Option<Duration>) -> Duration {
         if let Some(asked) = asked {
             return asked.min(self.max_delay);

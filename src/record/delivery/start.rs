@@ -31,9 +31,9 @@ impl RecordingBuilder<'_> {
     /// - [`WatchError::Closed`] if the broadcaster is closed.
     /// - [`WatchError::Invalid`] if an option is out of range.
     /// - [`WatchError::Thread`] if the system cannot start a thread.
-    /// - [`WatchError::WouldDeadlock`] if this is called on one of this broadcaster's threads while
-    ///   the incoming queue is full or, on an inline broadcaster, inside another call. See
-    ///   [`WatchBuilder::watch`](crate::WatchBuilder::watch).
+    /// - [`WatchError::WouldDeadlock`] if this method is called on one of this broadcaster's
+    ///   threads while the incoming queue is full or, on an inline broadcaster, inside another
+    ///   call. See [`WatchBuilder::watch`](crate::WatchBuilder::watch).
     ///
     /// # Blocking
     ///
@@ -77,9 +77,9 @@ impl RecordingBuilder<'_> {
             let share = share(self.group_queue_capacity, reader.capacity(), watch.stats().policy);
             let grouping = (order == WriteOrder::PerKey).then_some(sink as Arc<dyn EventSink>);
             let (stats, losses) = (stats.clone(), recordings.losses.clone());
-            // The recording is added to the list before it runs. A thread that observes an effect
-            // of the recording therefore finds the recording in the list, even during a concurrent
-            // shutdown.
+            // The recording is added to the list before the recording runs. A thread that observes
+            // an effect of the recording therefore finds the recording in the list, even during a
+            // concurrent shutdown.
             recordings.add(RecordingHandle { watch, stats: stats.clone(), needed: needed.clone() });
             let driver = Driver {
                 writers,

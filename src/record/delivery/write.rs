@@ -1,4 +1,4 @@
-//! One write on its way to the store, and back.
+//! A write on its way to the store and back.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::record::event::{Event, Text, Timestamp};
 use crate::record::series::{SeriesKey, SeriesWrite};
 use crate::record::sink::{OpId, SinkOp};
 
-/// The place of a key in the list of pending writes.
+/// The index of a key in the list of pending writes.
 pub(super) type KeyIndex = u32;
 
 /// The key of a stored event. Writes with equal keys concern the same event.
@@ -50,55 +50,56 @@ impl Ops {
     }
 }
 
-/// An event to be written to the store, together with what is known about the attempts to write it.
+/// An event to be written to the store, together with the state of the attempts to write the event.
 pub(super) struct Write {
     pub(super) event: Event,
     pub(super) ticket: Ticket,
 }
 
-/// Everything about a write except the event itself. While the operation is in progress, the sink
-/// has the event.
+/// Everything about a write except the event itself. While the write's operation is in progress,
+/// the sink holds the event.
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Ticket {
-    /// The offset that determines the write's position among the others. This is the offset of the
-    /// first event that the write covers, or of the last event that was counted while the write was
-    /// held.
+    /// The offset that determines the write's position among the other writes. The offset belongs
+    /// to the first event that the write covers, or to the last event that was counted while the
+    /// write was held.
     pub(super) offset: u64,
-    /// The number of delivered events that the write covers. This is 0 for the last write of a
-    /// series if it contains nothing new for the store.
+    /// The number of delivered events that the write covers. `events` is 0 for the last write of a
+    /// series if that write contains nothing new for the store.
     pub(super) events: u64,
-    /// The number of these events that still count against the watcher's queue.
+    /// The number of covered events that still count against the capacity of the watcher's queue.
     pub(super) in_hand: u64,
-    /// Whether the first of these events is new and therefore counts as created.
+    /// Whether the first event that the write covers is new and therefore counts as created.
     pub(super) is_new: bool,
-    /// Whether each attempt begins as a patch. The event is then created only if the store does not
-    /// find it.
+    /// Whether each attempt begins as a patch. If an attempt begins as a patch, the event is
+    /// created only if the store does not find the event.
     pub(super) is_update: bool,
     /// Whether the next attempt creates the event.
     pub(super) creates: bool,
-    /// The number of attempts that failed. A probe without an answer does not count.
+    /// The number of attempts that failed. A probe without a response does not count as an attempt.
     pub(super) failed: u32,
-    /// The event's count in the first attempt to create it that may have succeeded although it was
-    /// not answered. `None` if there was no such attempt.
+    /// The event's count in the first creation attempt that may have succeeded although the sink
+    /// did not respond. `None` if there was no such attempt.
     pub(super) unsure: Option<i32>,
     /// Whether the event has a new name because its original name was already taken.
     pub(super) is_renamed: bool,
-    /// Whether the next attempt is not the first one.
+    /// Whether the next attempt is not the first attempt.
     pub(super) is_retry: bool,
     /// Whether the recording was already ending when the write was last given to the sink.
     pub(super) is_last: bool,
     /// Whether the write was last given to the sink to find out whether the store is available
     /// again.
     pub(super) is_probe: bool,
-    /// When the write was first refused as forbidden since it last failed in another way.
+    /// The time at which the write was first refused as forbidden since the write last failed in
+    /// another way.
     pub(super) refused_at: Option<Duration>,
-    /// The time of day when the first attempt failed. `None` if no attempt has failed.
+    /// The time of day at which the first attempt failed. `None` if no attempt has failed.
     pub(super) failing_since: Option<Timestamp>,
 }
 
 impl Ticket {
-    /// Notes that an attempt to create the event with this count may have succeeded.
+    /// Notes that an attempt to create the event with the given count may have succeeded.
     pub(super) fn doubt(&mut self, times: i32) {
         if self.creates {
             self.unsure.get_or_insert(times);
@@ -114,7 +115,7 @@ impl Write {
         Self { event, ticket }
     }
 
-    /// Returns the write that a series requests, with its key.
+    /// Returns the write that a series requests, together with the write's key.
     pub(super) fn of_series(write: SeriesWrite) -> (WriteKey, Self) {
         let SeriesWrite { key, event, is_update, offset, events, in_hand } = write;
         let (is_new, creates) = (!is_update, !is_update);
@@ -122,12 +123,12 @@ impl Write {
         (WriteKey::Series(key), Self { event, ticket })
     }
 
-    /// Makes an update's next attempt a patch again.
+    /// Makes the next attempt of an update a patch again.
     pub(super) fn turn_to_patch(&mut self) {
         self.ticket.creates = !self.ticket.is_update;
     }
 
-    /// Turns the write into an update of the event, which is in the store after all.
+    /// Turns the write into an update of the event, because the event is in the store after all.
     pub(super) fn turn_to_update(&mut self) {
         (self.ticket.is_update, self.ticket.creates) = (true, false);
         self.ticket.unsure = None;
@@ -139,8 +140,8 @@ impl Write {
         self.ticket.unsure = None;
     }
 
-    /// Adopts the name and the version of the stored event that the store returned for the previous
-    /// write of the same event.
+    /// Adopts the stored event's name and version, which the store returned for the previous write
+    /// of the same event.
     pub(super) fn follow(&mut self, name: Text, version: Text) {
         self.event.metadata.name = name;
         self.event.metadata.set_resource_version(version);
@@ -187,14 +188,14 @@ impl Write {
         self.ticket.doubt(times(&self.event));
     }
 
-    /// Returns whether the event stored under this name must be this one, written by an attempt
-    /// whose answer was lost.
+    /// Returns whether the event that is stored under this name must be this write's event, written
+    /// by an attempt whose response was lost.
     pub(super) fn is(&self, stored: &Event) -> bool {
         let about = |event: &Event| {
             let object = &event.involved_object;
             [&object.kind, &object.namespace, &object.name, &object.uid].map(Text::clone)
         };
-        // An event with an event time has a reporter instead of the source and the first time.
+        // An event with an event time has a reporter instead of a source and a first timestamp.
         let by = |event: &Event| {
             let reporter = [&event.reporting_controller, &event.reporting_instance].map(Text::clone);
             let timed = event.event_time().map(|at| (at, reporter));

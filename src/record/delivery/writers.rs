@@ -17,14 +17,14 @@ use super::write::{Ops, times};
 pub(super) const BATCH: usize = 256;
 
 /// The maximum time that a writer's batch of operations should take. If two consecutive batches
-/// take longer, the next one is half as large. After a batch that does not take longer, the next
-/// one may be twice as large. A working sink therefore answers several times a second.
+/// take longer, the next batch is half as large. If a batch does not take longer, the next batch
+/// may be twice as large. A working sink therefore responds several times a second.
 const LONG_CALL: Duration = Duration::from_millis(250);
 
-/// The size of the first batch. It is small, so that even a slow sink answers soon.
+/// The size of the first batch, which is small so that even a slow sink responds soon.
 const FIRST_BATCH: usize = 16;
 
-/// The driver's handle to the writers. The last of their threads to exit drops the sink.
+/// The driver's handle to the writers. The last writer thread to exit drops the sink.
 pub(super) struct Writers {
     mode: SinkMode,
     order: WriteOrder,
@@ -33,11 +33,12 @@ pub(super) struct Writers {
     threads: Vec<(Unparker, thread::JoinHandle<()>)>,
     /// The number of operations that a free writer may be given.
     limit: usize,
-    /// When the last operations were given out, and how many there were. `None` once they are done.
+    /// The time at which the last operations were given to the writers, and the number of those
+    /// operations. `None` once those operations are done.
     round: Option<(Duration, usize)>,
     /// Whether the previous round was slow.
     was_slow: bool,
-    /// An empty list, kept to reuse its allocation.
+    /// An empty list that is kept to reuse its allocation.
     answers: Vec<(OpId, Reply)>,
 }
 
@@ -48,7 +49,7 @@ struct Queue {
     ops: VecDeque<SinkOp>,
     /// The number of operations that a writer takes at a time.
     share: usize,
-    /// The writers that have nothing to do.
+    /// The numbers of the writers that have nothing to do.
     idle: Vec<usize>,
     /// Whether a writer has become idle since the driver last checked.
     has_news: bool,
@@ -95,29 +96,29 @@ impl Writers {
             let thread = thread::spawn(format!("{}/{name}", number + 1), move || writer.run(&parker))?;
             this.threads.push((unparker, thread));
         }
-        // From now on, each thread counts as free, even if it has not run yet.
+        // From now on, each thread counts as free, even if the thread has not run yet.
         this.queue.lock().idle = (0..count).collect();
         Ok(this)
     }
 
-    /// Returns how many operations may be in progress at the same time. `has_groups` is true if
-    /// more than one group is known.
+    /// Returns the number of operations that may be in progress at the same time. `has_groups` is
+    /// true if more than one group is known.
     pub(super) fn places(&self, has_groups: bool) -> usize {
         match self.mode {
             SinkMode::InFlight(places) => places.max(1),
-            // An operation that is queued after another group's slow operation would have to wait
-            // for it.
+            // If an operation were queued after another group's slow operation, it would have to
+            // wait for that slow operation.
             SinkMode::OneByOne if has_groups => self.threads.len(),
             _ => self.threads.len().saturating_mul(self.limit),
         }
     }
 
-    /// Returns how many operations may be given to the free writers while `under_way` operations
-    /// are in progress.
+    /// Returns the number of operations that may be given to the free writers while `under_way`
+    /// operations are in progress.
     pub(super) fn free(&self, under_way: usize, has_groups: bool) -> usize {
         let queue = self.queue.lock();
-        // A writer that has become idle since the check in `settle` gets its work in the next
-        // round, when the duration of its last work is known. It has set `has_news`, so the next
+        // If a writer has become idle since the check in `settle`, it gets work in the next round,
+        // when the duration of its last work is known. That writer has set `has_news`, so the next
         // round follows immediately.
         let is_settled = self.round.is_none();
         let writers = if queue.ops.is_empty() && is_settled { queue.idle.len() } else { 0 };
@@ -144,7 +145,8 @@ impl Writers {
             SinkMode::OneByOne if self.order == WriteOrder::PerKey => 1,
             _ => len.div_ceil(queue.idle.len() - first),
         };
-        // The queue is empty, because a writer is free. The caller gets the allocations back.
+        // The queue is empty, because a writer is free. The caller gets the queue's allocations in
+        // return.
         ops.ids = Vec::from(std::mem::replace(&mut queue.ids, std::mem::take(&mut ops.ids).into()));
         ops.ops = Vec::from(std::mem::replace(&mut queue.ops, std::mem::take(&mut ops.ops).into()));
         for writer in queue.idle.drain(first..) {
@@ -152,7 +154,7 @@ impl Writers {
         }
     }
 
-    /// Takes the answers that have arrived. The caller must then check for free writers.
+    /// Takes the sink's responses that have arrived. The caller must then check for free writers.
     pub(super) fn take_answers(&mut self) -> Vec<(OpId, Reply)> {
         self.queue.lock().has_news = false;
         let mut answers = std::mem::take(&mut self.answers);
@@ -160,9 +162,9 @@ impl Writers {
         answers
     }
 
-    /// Takes back an empty list to reuse its allocation. If the last operations are done, adjusts
-    /// the number of operations that a writer may be given. `now` is `None` if the clock is fake,
-    /// because a call takes real time.
+    /// Takes back the empty list of responses to reuse its allocation. If the last operations are
+    /// done, adjusts the number of operations that a writer may be given. `now` is `None` if the
+    /// clock is fake, because a call to the sink takes real time.
     pub(super) fn settle(&mut self, answers: Vec<(OpId, Reply)>, now: Option<Duration>) {
         self.answers = answers;
         let is_done = || {
@@ -171,7 +173,7 @@ impl Writers {
         };
         let Some((since, len)) = self.round.filter(|_| is_done()) else { return };
         self.round = None;
-        // One slow answer is not enough to judge the sink.
+        // One slow round is not enough to judge the sink.
         let is_slow = now.is_some_and(|now| now >= since.saturating_add(LONG_CALL));
         let was_slow = std::mem::replace(&mut self.was_slow, is_slow);
         if self.was_slow {
@@ -179,8 +181,8 @@ impl Writers {
                 self.limit = (len / 2).max(1);
             }
         } else if len >= self.limit.div_ceil(2) {
-            // If there are several groups, the ones that have something to send may fill only half
-            // of the places.
+            // If there are several groups, the groups that have something to send may fill only
+            // half of the slots.
             self.limit = (self.limit * 2).min(BATCH);
         }
     }
@@ -190,7 +192,7 @@ impl Writers {
         std::mem::take(&mut self.queue.lock().panics)
     }
 
-    /// Returns whether there are answers or a free writer that the driver has not seen.
+    /// Returns whether there are responses or a free writer that the driver has not seen yet.
     pub(super) fn has_news(&self) -> bool {
         self.replies.has_any() || self.queue.lock().has_news
     }
@@ -204,7 +206,7 @@ impl Drop for Writers {
             unparker.unpark();
         }
         for (_, thread) in self.threads.drain(..) {
-            // A writer catches the panics of its sink, so there is no error to handle.
+            // A writer catches the sink's panics, so there is no error to handle.
             let _ = thread.join();
         }
     }
@@ -212,9 +214,9 @@ impl Drop for Writers {
 
 /// The state of the queue when a writer took its operations.
 struct Next {
-    /// Whether there will be no more operations.
+    /// Whether no more operations will follow.
     is_closed: bool,
-    /// Whether the driver may now be able to give out more work.
+    /// Whether the driver may now be able to give more work to the writers.
     has_news: bool,
 }
 
@@ -247,7 +249,7 @@ impl<S: EventSink> Writer<S> {
             if is_empty && is_closed {
                 break;
             }
-            // Wakes the driver, which then checks for answers and free writers.
+            // Wakes the driver, which then checks for responses and free writers.
             if has_news || is_empty && std::mem::take(&mut has_worked) {
                 self.replies.wake();
             }
@@ -264,7 +266,7 @@ impl<S: EventSink> Writer<S> {
         }
     }
 
-    /// Takes the next operations. If there are none, this writer is idle from now on.
+    /// Takes the next operations. If there are no operations, this writer is idle from now on.
     fn next(&self, ops: &mut Ops) -> Next {
         let mut queue = self.queue.lock();
         let at = queue.idle.iter().position(|idle| *idle == self.number);
@@ -281,9 +283,9 @@ impl<S: EventSink> Writer<S> {
             Some(at) if most > 0 => drop(queue.idle.swap_remove(at)),
             _ => {}
         }
-        // The driver is notified if a writer is free while no operation is waiting. That writer is
-        // either this one, which has just become idle, or another one, because this one took the
-        // last operation.
+        // The driver is notified if a writer is free while no operation is waiting. The free writer
+        // is either this writer, which has just become idle, or another writer, because this writer
+        // took the last operation.
         let is_new = if most == 0 { at.is_none() } else { queue.ops.is_empty() };
         let has_news = is_new && !queue.idle.is_empty();
         queue.has_news |= has_news;
@@ -292,7 +294,7 @@ impl<S: EventSink> Writer<S> {
 
     fn perform_one_by_one(&self, ops: &mut Ops) {
         // The driver is woken only when a writer has nothing left to do, because the driver could
-        // not give out any work before that.
+        // not give any work to a writer before then.
         for (id, op) in ops.ids.drain(..).zip(ops.ops.drain(..)) {
             let reply = self.perform(op);
             self.replies.push_quietly([(id, reply)]);
@@ -306,8 +308,8 @@ impl<S: EventSink> Writer<S> {
         }
     }
 
-    /// Submits operations as one batch. If the sink panics, the operations that it has not answered
-    /// may or may not have been performed, so each of them is submitted again separately.
+    /// Submits operations as one batch. If the sink panics, the operations without a response may
+    /// or may not have been performed, so each of these operations is submitted again separately.
     fn submit(&self, ops: &mut Ops) {
         let is_alone = ops.ids.len() == 1;
         let (ids, ops) = (std::mem::take(&mut ops.ids), std::mem::take(&mut ops.ops));
@@ -324,7 +326,8 @@ impl<S: EventSink> Writer<S> {
         }
     }
 
-    /// Lets the sink perform the operations sequentially, until one fails or has no answer yet.
+    /// Lets the sink perform the operations sequentially, until an operation fails or has no
+    /// response yet.
     fn perform_in_order(&self, ops: &mut Ops) {
         let mut left = ops.ids.drain(..).zip(ops.ops.drain(..));
         for (id, op) in left.by_ref() {

@@ -14,18 +14,18 @@ use super::super::pending::{GroupIndex, Trouble};
 use super::super::write::{KeyIndex, Ticket, Write};
 use super::Driver;
 
-/// The number of consecutive operations that the store did not serve after which a group gets no
-/// more attempts while the recording is ending.
+/// The number of a group's consecutive operations that the store must have failed to serve before
+/// the recording, while it is ending, makes no more attempts for the group.
 const MISSES: u32 = 3;
 
 /// The time for which a refused group is retried before its events are lost. An API server that has
-/// just started refuses even authorised users for up to 1.5 s, until it knows its roles.
+/// just started refuses even authorised users for up to 1.5 s, until the server knows its roles.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A failed attempt.
 pub(super) struct Attempt {
     pub(super) group: GroupIndex,
-    /// The number of answers that the group had received when the attempt began.
+    /// The number of responses that the group had received when the attempt began.
     pub(super) answers: u64,
     pub(super) took: Duration,
     pub(super) now: Duration,
@@ -66,8 +66,8 @@ impl Driver {
         self.give_up(at, write, reason, error);
     }
 
-    /// Returns the scope of a failure. If the group has received an answer since the attempt began,
-    /// the store is serving the group, so the failure concerns only the event.
+    /// Returns the scope of a failure. If the group has received a response since the attempt
+    /// began, the store is serving the group, so the failure concerns only the event.
     fn concern(&self, error: &SinkError, attempt: &Attempt) -> Concern {
         match error.kind() {
             SinkErrorKind::Unavailable => Concern::Store,
@@ -87,13 +87,13 @@ impl Driver {
         let entry = self.pending.groups.at_mut(group);
         let first = *entry.refused_at.get_or_insert(attempt.now);
         // If the sink is allowed to perform some operations and not others, the group has received
-        // answers since the last refusal.
+        // responses since the last refusal.
         let before = std::mem::replace(&mut entry.refused_answers, entry.answers);
         let is_served = entry.answers > attempt.answers || before > 0 && entry.answers > before;
         let own = *write.ticket.refused_at.get_or_insert(attempt.now);
         let has_lasted = |since| attempt.now.saturating_sub(since) >= PATIENCE;
         let is_over = has_lasted(first) || has_lasted(own);
-        // An event that is not retried has nothing to wait for, so it does not make other events
+        // If an event is not retried, it has nothing to wait for, so it does not make other events
         // wait.
         let waits = !write.ticket.is_last && self.retry.attempts > 1 && self.is_worth_it(&error);
         let lost = is_over || !waits;
@@ -140,7 +140,7 @@ impl Driver {
         let is_worth_it = self.is_worth_it(&error);
         write.doubt();
         let ticket = &mut write.ticket;
-        // An unanswered probe does not indicate anything about its event.
+        // A probe without a response does not indicate anything about its event.
         let counts = concern == Concern::Key || !ticket.is_probe;
         ticket.failed = ticket.failed.saturating_add(u32::from(counts));
         (ticket.is_retry, ticket.refused_at) = (true, None);
@@ -151,7 +151,7 @@ impl Driver {
             ticket.is_last.then_some(LossReason::Abandoned)
         };
         let is_last = ticket.is_last;
-        // An event that is not retried has nothing to wait for, so it does not make other events
+        // If an event is not retried, it has nothing to wait for, so it does not make other events
         // wait.
         let now = Timestamp::from(self.clock.now());
         match concern {
@@ -180,7 +180,7 @@ impl Driver {
         }
         if is_last && concern == Concern::Group && self.pending.groups.at(group).missed >= MISSES {
             // Each additional attempt would take just as long, and the recording would have to wait
-            // for all of them before it could end.
+            // for all these attempts before it could end.
             let why = || {
                 SinkError::new(SinkErrorKind::GroupUnavailable, "the store does not respond for its group")
             };
@@ -188,7 +188,8 @@ impl Driver {
         }
     }
 
-    /// Notes that the store did not serve a group. `closes` is true if this closes the group.
+    /// Notes that the store did not serve a group. `closes` is true if the failure closes the
+    /// group.
     fn miss_group(&mut self, group: GroupIndex, now: Timestamp, wait: Option<Duration>, closes: bool) {
         let answers = self.answers;
         let entry = self.pending.groups.at_mut(group);
@@ -200,8 +201,8 @@ impl Driver {
         }
     }
 
-    /// Reports why an attempt failed. The failure is reported immediately, and not only when the
-    /// event is dropped.
+    /// Reports why an attempt failed. The failure is reported immediately, not only when the event
+    /// is dropped.
     fn note_failure(
         &mut self,
         ticket: &mut Ticket,

@@ -15,12 +15,13 @@ use super::super::writers::BATCH;
 use super::Driver;
 
 impl Driver {
-    /// Reads events until it has read a batch, no more events are available, or the recording is
+    /// Reads events until a batch has been read, no more events are available, or the recording is
     /// [full](Self::is_full). Sets `is_over` if no more events will arrive. Returns whether any
     /// events were read.
     pub(super) fn read_events(&mut self, is_over: &mut bool) -> bool {
         let (mut taken, now) = (0, self.moment_after(Duration::ZERO));
-        // A series whose time has passed must not continue with these events.
+        // If the time of a series has passed, the series must not continue with the events that are
+        // read here.
         self.series.tick(now);
         while taken < BATCH && !self.is_full() {
             match self.reader.take() {
@@ -40,18 +41,18 @@ impl Driver {
         taken > 0
     }
 
-    /// Returns whether no event can be read until something has been written.
+    /// Returns whether reading events must wait until something has been written.
     pub(super) fn is_full(&self) -> bool {
-        // The final write of a series does not take up queue capacity. If the store does not keep
-        // up with the writes of evicted series, reading therefore stops. The same applies to held
+        // The final write of a series does not take up queue capacity. Reading therefore stops if
+        // the store does not keep up with the writes of evicted series. The same applies to held
         // writes.
         let held = (self.series.capacity() + self.pending.capacity()) as u64;
         let most = self.reader.capacity().saturating_add(held);
         self.reader.is_full() || self.pending.len() as u64 >= most
     }
 
-    /// Counts an event in a series if it has an event time and no count, because the correlator
-    /// uses fields for counting that such an event does not have. Correlates any other event.
+    /// Counts an event in a series if the event has an event time and no count, because the
+    /// correlator counts in fields that such an event does not have. Correlates any other event.
     fn count(&mut self, event: &Event, offset: u64, now: Duration) {
         if !is_timed(event) {
             return self.correlate(event, offset, now);
@@ -93,8 +94,8 @@ impl Driver {
         self.pending.dismiss(at);
     }
 
-    /// Releases the held writes that are due, or all of them if the recording is ending or a flush
-    /// is running.
+    /// Releases the held writes that are due, or all held writes if the recording is ending or a
+    /// flush is running.
     pub(super) fn write_held(&mut self) {
         let now = self.moment_after(Duration::ZERO);
         self.series.tick(now);

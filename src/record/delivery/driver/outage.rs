@@ -9,12 +9,12 @@ use crate::remote_state::RemoteState;
 use super::super::pending::{GroupIndex, Trouble};
 use super::{Driver, SILENCE};
 
-/// The maximum number of sick groups that the statistics list.
+/// The maximum number of degraded groups that the statistics list.
 const LISTED: usize = 16;
 
 impl Driver {
-    /// Ends a round of answers. If the store is unavailable, sets when its next probe is due, and
-    /// does the same for each unavailable group.
+    /// Ends a round of responses. If the store is unavailable, sets the time at which the store's
+    /// next probe is due, and does the same for each unavailable group.
     pub(super) fn end_round(&mut self) {
         if let Some((rounds, wait)) = self.breaker.end_round() {
             let until = self.moment_after(self.retry.pause(rounds, wait));
@@ -46,8 +46,8 @@ impl Driver {
         let silent_since = self.silent_since();
         let known = self.tally.unavailable_since;
         let away_since = self.breaker.since().into_iter().chain(self.groups_away_since()).min();
-        // Only an answer ends an outage. A new group, or an attempt that ends without an answer,
-        // does not end it.
+        // Only a response ends an outage. A new group, or an attempt that ends without a response,
+        // does not end an outage.
         let found = away_since.into_iter().chain(silent_since).min();
         if found.is_some() {
             self.away_at = self.answers;
@@ -98,8 +98,9 @@ impl Driver {
         }
     }
 
-    /// Returns the time since which the store has not answered any group. This is the case if at
-    /// least two groups, or the only group, were closed and no operation has been answered since.
+    /// Returns the time since which the store has not responded for any group. Returns `None`
+    /// unless at least two groups, or the only group, have been closed, and the store has not
+    /// responded to any operation since then.
     fn groups_away_since(&self) -> Option<Timestamp> {
         let groups = &self.pending.groups;
         let sick = groups.sick().iter().map(|group| groups.at(*group));
@@ -108,8 +109,8 @@ impl Driver {
         since.filter(|_| !groups.are_several() || silent.count() > 1)
     }
 
-    /// Returns the time since which the sink has not answered any operation, if that is longer than
-    /// a working sink needs.
+    /// Returns the time since which the sink has not responded to any operation, if the silence has
+    /// lasted for at least [`SILENCE`].
     fn silent_since(&self) -> Option<Timestamp> {
         if self.answered.is_some_and(|(at, _)| !self.has_lasted(at, SILENCE)) {
             return None;
@@ -118,10 +119,11 @@ impl Driver {
         self.has_lasted(at, SILENCE).then_some(since)
     }
 
-    /// Returns the time at which the sink will have been silent for too long if it has not answered
-    /// by then. Returns `None` if no call is running, or if the store already counts as
-    /// unavailable. If this time has passed since the last [judgement](Self::judge_store), the
-    /// driver's sleep ends immediately.
+    /// Returns the time at which the sink will have been silent for too long if the sink has not
+    /// responded by then. Returns `None` if there is no such time, for example if the clock is
+    /// fake, if no operation is in progress, or if the store already counts as unavailable. If the
+    /// returned time has passed since the last [judgement](Self::judge_store), the driver's sleep
+    /// ends immediately.
     pub(super) fn silence_begins(&self) -> Option<Duration> {
         if self.clock.is_fake() || self.pending.in_flight() == 0 {
             return None;
@@ -132,14 +134,14 @@ impl Driver {
         (!is_told).then(|| at.saturating_add(SILENCE))
     }
 
-    /// Returns the time since which the sink has not answered any operation although one is in
-    /// progress.
+    /// Returns the time since which the sink has not responded to any operation although an
+    /// operation is in progress.
     fn silence(&self) -> Option<(Duration, Timestamp)> {
         let groups = &self.pending.groups;
         if groups.are_several() {
-            // An operation that began before the last answer, or when its group was sick, does not
-            // indicate the state of the store. Neither does a single waiting group while the other
-            // groups have nothing to send.
+            // An operation that began before the last response, or when its group was degraded,
+            // does not indicate the state of the store. While the other groups have nothing to
+            // send, a single waiting group does not indicate the state of the store either.
             let answered = self.answered.map_or(Duration::ZERO, |(at, _)| at);
             let well = || self.pending.under_way().filter(|op| !op.was_sick);
             let first = well().filter(|op| op.since.0 >= answered).min_by_key(|op| op.since)?;
@@ -158,8 +160,8 @@ impl Driver {
 
     // ── groups ──
 
-    /// Returns the time at which a group becomes slow if an operation in progress has not been
-    /// answered by then.
+    /// Returns the time at which a group becomes slow if the sink has not responded to an operation
+    /// in progress by then.
     fn next_slow(&mut self) -> Option<Duration> {
         if !self.pending.groups.are_several() {
             return None;
@@ -168,17 +170,17 @@ impl Driver {
         self.pending.judge_slow(now)
     }
 
-    /// Returns the time at which the next closed group may have a probe.
+    /// Returns the time at which the next closed group may be probed.
     pub(super) fn next_probe(&self) -> Option<Duration> {
         if self.pending.groups.sick().is_empty() || self.free_places() == 0 {
             return None;
         }
-        // A group whose probe was due when the driver last gave out work either got its probe then,
-        // or there was no place for it.
+        // If a group's probe was due when the driver last gave work to the writers, the group was
+        // either probed then, or no slot was free for the probe.
         self.pending.groups.next_probe(self.looked_at)
     }
 
-    /// Finds the slow groups, and reports the groups that have become sick or have recovered.
+    /// Finds the slow groups, and reports the groups that have become degraded or have recovered.
     fn judge_groups(&mut self, is_done: bool) {
         if !self.pending.groups.are_several() {
             return;
@@ -202,16 +204,16 @@ impl Driver {
         }
     }
 
-    /// Reports once that a group is sick. A group that was closed during an outage of the store is
-    /// probed before it is reported, if there is a place for the probe.
+    /// Reports once that a group is degraded. If a group was closed during an outage of the store,
+    /// the group is probed before it is reported, provided that a slot is available for the probe.
     fn tell(&mut self, group: GroupIndex) {
         let now = Timestamp::from(self.clock.now());
         let has_no_probe = self.pending.groups.slow_have_places(self.writers.places(true));
         let entry = self.pending.groups.at_mut(group);
         let is_known = entry.trouble.as_ref().is_some_and(|trouble| !trouble.was_store);
         if !is_known && !entry.is_closed() {
-            // The limit may derive from a median, which is precise to the nanosecond, so only its
-            // milliseconds are shown.
+            // The limit may be derived from a median, which is precise to the nanosecond, so the
+            // limit is shown only in milliseconds.
             let text = format!("an operation has taken more than {} ms", entry.slow_after.as_millis());
             entry.trouble = Some(Box::new(Trouble { since: now, text, is_told: false, was_store: false }));
         }
@@ -229,7 +231,7 @@ impl Driver {
         self.tally.panics += u64::from(panicked);
     }
 
-    /// Returns the sick groups for the statistics.
+    /// Returns the degraded groups for the statistics.
     pub(super) fn degraded_groups(&self) -> Vec<DegradedGroup> {
         let groups = &self.pending.groups;
         let sick = groups.sick().iter().map(|group| groups.at(*group)).filter_map(|group| {

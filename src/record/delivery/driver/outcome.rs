@@ -1,4 +1,4 @@
-//! Turns the sink's answers into the outcomes of events.
+//! Turns the sink's responses into outcomes of events.
 
 use std::slice;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::Driver;
 use super::failure::Attempt;
 
 impl Driver {
-    /// Processes the sink's answers. Returns whether there are any.
+    /// Processes the sink's responses. Returns whether any responses had arrived.
     pub(super) fn take_answers(&mut self) -> bool {
         let mut answers = self.writers.take_answers();
         let any = !answers.is_empty();
@@ -31,7 +31,8 @@ impl Driver {
         any
     }
 
-    /// Sets the outcome of the write of an answered operation, or puts the write back.
+    /// Processes the response to an operation by setting the write's outcome or putting the write
+    /// back.
     fn settle(&mut self, id: OpId, reply: Reply, now: Duration) {
         if let Reply::Unsure(times) = reply {
             return self.pending.doubt(id, times);
@@ -59,7 +60,7 @@ impl Driver {
                     error,
                 );
             }
-            // The sink was not given this operation, because an earlier one failed.
+            // The sink was not given this operation, because an earlier operation failed.
             Reply::Unsent(sent) => {
                 self.decided += self.pending.put_back(op.at, Write::back(op.ticket, *sent), None);
             }
@@ -67,7 +68,7 @@ impl Driver {
         }
     }
 
-    /// Notes that the store has answered an operation.
+    /// Notes that the store has responded to an operation.
     pub(super) fn note_answer(&mut self, group: GroupIndex, took: Duration, now: Duration) {
         self.breaker.answered();
         self.answers += 1;
@@ -88,7 +89,8 @@ impl Driver {
     fn stored(&mut self, at: KeyIndex, ticket: &Ticket, stored: Stored) {
         self.decided += ticket.in_hand;
         let creates = ticket.creates;
-        // If a write covers several events, the first of them may have created the stored event.
+        // If a write covers several events, the first of these events may have created the stored
+        // event.
         let counter =
             if ticket.is_new || creates { &mut self.tally.created } else { &mut self.tally.updated };
         *counter += ticket.events.min(1);
@@ -105,7 +107,8 @@ impl Driver {
         self.pending.finish(at, Some((name, version)));
     }
 
-    /// Recounts dropped events as updated, because a write has now included their counts.
+    /// Recounts dropped events as updated, because a write has now included the dropped events in
+    /// its count.
     fn recount(&mut self, at: KeyIndex) {
         let Some((key, name)) = self.pending.key(at) else { return };
         for (reason, events) in self.refused.take(key, name).into_iter().flatten() {
@@ -120,14 +123,14 @@ impl Driver {
         matches!(self.pending.key(at), Some((WriteKey::Series(_), _)))
     }
 
-    /// Handles an answer that reports that the store already has an event with this name.
+    /// Handles the response that the store already has an event with this name.
     pub(super) fn taken(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
         let is_update = write.ticket.is_update;
         let is_same = match error.stored() {
             Some(stored) => write.is(stored),
-            // Either an earlier attempt to create the event succeeded although its answer was lost,
-            // or another client has recreated a series' event. No other event has the name of a
-            // series' event.
+            // Either an earlier attempt to create the event succeeded although its response was
+            // lost, or another client has recreated a series' event. No other event has the name of
+            // a series' event.
             None => write.ticket.unsure.is_some() || is_update && self.is_series(at),
         };
         if is_same && !is_update {
@@ -160,8 +163,8 @@ impl Driver {
         self.decided += self.pending.put_back(at, write, None);
     }
 
-    /// Handles an answer that reports that an earlier attempt has created the event. If the write
-    /// now contains a later state, that state still has to be written.
+    /// Handles the response that an earlier attempt has already created the event. If the write now
+    /// contains a later state, that state still has to be written.
     fn stored_already(&mut self, at: KeyIndex, mut write: Write, known: Option<(Stored, i32)>) {
         let least = known.as_ref().map(|(_, times)| *times).or(write.ticket.unsure);
         let stored = known.map_or_else(|| Stored::from(&write.event), |(stored, _)| stored);
@@ -183,7 +186,8 @@ impl Driver {
         self.pending.finish(at, None);
     }
 
-    /// Counts and reports the loss of a write. A write that covers no event is not reported.
+    /// Counts and reports the loss of a write. If a write covers no event, its loss is not
+    /// reported.
     pub(super) fn lose(
         &mut self,
         reason: LossReason,
@@ -206,7 +210,7 @@ impl Driver {
         self.discard(error);
     }
 
-    /// Drops all writes except the operations that the sink has, because a shutdown's deadline has
+    /// Drops all writes except those that the sink is processing, because a shutdown's deadline has
     /// passed.
     pub(super) fn abandon(&mut self) {
         self.write_held();
@@ -227,8 +231,8 @@ impl Driver {
         }
     }
 
-    /// Drops an error. Its cause belongs to the sink and may panic when it is dropped, but the
-    /// event must not be lost because of that.
+    /// Drops an error. The error's cause belongs to the sink and may panic when dropped, but the
+    /// event must not be lost because of such a panic.
     pub(super) fn discard(&mut self, error: SinkError) {
         if catch_panic(|| drop(error)).is_none() {
             self.tally.panics += 1;

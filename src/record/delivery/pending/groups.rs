@@ -1,20 +1,21 @@
-//! The groups of a recording's events, and the rules that determine which group may have a place
-//! now. A place allows one operation to be in progress.
+//! The groups of a recording's events, and the rules that determine which group may use a slot now.
+//! A slot (see `Places`) allows one operation to be in progress.
 //!
-//! The sink determines the group of each event. A group is sick if it is slow or closed. Sick
-//! groups get a bounded share of the operations in progress and of the waiting writes:
+//! The sink determines the group of each event. A group is degraded (see `is_sick`) if the group is
+//! slow or closed. Degraded groups get a bounded share of the operations in progress and of the
+//! waiting writes:
 //!
 //! - A group is *slow* if its operations take too long ([`slow`](super::slow)).
 //! - A group is *closed* while its breaker is open.
-//! - The sick groups together may use half of all places. Each of them may use one place, and they
-//!   take turns. A new group may use one place until it receives its first answer. Any other group
-//!   may use a quarter of the places or, if only sick groups also have something to send, all of
-//!   them. In both cases, a quarter of the places remains reserved for groups that are not sick and
-//!   have no operation in progress.
-//! - Each group has a share of the waiting writes, and the sick groups together have twice that
-//!   share. A group that is not sick may have more while the queue is empty enough.
+//! - Together, the degraded groups may use half of all slots. Each degraded group may use one slot,
+//!   and the degraded groups take turns. A new group may use one slot until the group receives its
+//!   first response. Any other group may use a quarter of the slots or, if only degraded groups
+//!   also have something to send, all slots. In both cases, a quarter of the slots remains reserved
+//!   for groups that are not degraded and have no operation in progress.
+//! - Each group has a share of the waiting writes, and the degraded groups together have twice that
+//!   share. A group that is not degraded may exceed its share while the queue is empty enough.
 //!
-//! While there is only one group, it may use everything.
+//! While there is only one group, that group may use all slots and the whole queue.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -34,33 +35,35 @@ const KEPT: usize = 1024;
 #[derive(Default)]
 pub(in super::super) struct Group {
     pub(in super::super) name: Text,
-    /// The writes that are ready, and their number.
+    /// The writes that are ready (`lane`), and the number of these writes (`ready`).
     pub(super) lane: Lane,
     pub(super) ready: usize,
-    /// The number of keys, of writes that count against the share, and of operations in progress.
+    /// The number of keys (`keys`), of writes that count against the share (`load`), and of
+    /// operations in progress (`under_way`).
     pub(super) keys: usize,
     pub(super) load: u64,
     under_way: usize,
-    /// Whether the group has received an answer.
+    /// Whether the group has received a response.
     pub(super) is_known: bool,
     pub(super) is_slow: bool,
     /// The time limit that an operation reached when it made the group slow.
     pub(in super::super) slow_after: Duration,
     pub(super) quick: u8,
     pub(in super::super) breaker: CircuitBreaker,
-    /// The number of answers so far.
+    /// The number of responses to the group so far.
     pub(in super::super) answers: u64,
-    /// The number of answers that the sink had given to all groups when this group was closed.
-    /// `None` while it is not closed.
+    /// The number of responses that all groups together had received when this group was closed.
+    /// `None` while this group is not closed.
     pub(in super::super) closed_at: Option<u64>,
     /// The time of the first refusal since the store last served the group.
     pub(in super::super) refused_at: Option<Duration>,
-    /// The number of consecutive operations that the store did not serve, either because it did not
-    /// respond or because it refused them as forbidden.
+    /// The number of consecutive operations that the store did not serve, either because the store
+    /// did not respond or because it refused the operations as forbidden.
     pub(in super::super) missed: u32,
-    /// Why the group is sick, and since when. `None` while it is not sick.
+    /// The reason why the group is degraded, and the time at which that began. `None` while the
+    /// group is not degraded.
     pub(in super::super) trouble: Option<Box<Trouble>>,
-    /// When an operation of the group last ended.
+    /// The time at which an operation of the group last ended.
     pub(super) ended_at: Duration,
     /// The value of `answers` when the store last refused to serve the group.
     pub(in super::super) refused_answers: u64,
@@ -68,15 +71,15 @@ pub(in super::super) struct Group {
     idle_since: Option<u64>,
 }
 
-/// Why a group is sick.
+/// The reason why a group is degraded.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Trouble {
     pub(in super::super) since: Timestamp,
     pub(in super::super) text: String,
-    /// Whether the hook has been called.
+    /// Whether the outage hook has been called.
     pub(in super::super) is_told: bool,
-    /// Whether this was part of an outage of the store that has ended. It is attributed to the
-    /// group only if a probe fails, or if there is no place for a probe.
+    /// Whether the trouble was part of an outage of the store that has ended. The trouble is
+    /// attributed to the group only if a probe fails, or if there is no slot for a probe.
     pub(in super::super) was_store: bool,
 }
 
@@ -94,16 +97,17 @@ impl Group {
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Share {
     pub(in super::super) of_one: u64,
-    /// A group that is not sick may have more while fewer writes than this are waiting in total.
+    /// A group that is not degraded may exceed its share while fewer than this number of writes are
+    /// waiting in total.
     pub(in super::super) lent: u64,
 }
 
-/// The places for operations that may be in progress at the same time.
+/// The slots for operations that may be in progress at the same time.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Places {
     pub(in super::super) total: usize,
     pub(in super::super) free: usize,
-    /// Whether each event should get its one attempt, regardless of its group's state.
+    /// Whether each write should be attempted once, regardless of the state of its group.
     pub(in super::super) is_ending: bool,
 }
 
@@ -118,7 +122,7 @@ pub(in super::super) struct Groups {
     /// The groups with ready writes, in the order of their turns.
     turn: VecDeque<GroupIndex>,
     pub(super) sick: Vec<GroupIndex>,
-    /// The groups that have been sick, and why.
+    /// The groups that were degraded, each with the reason why it was degraded.
     pub(super) recovered: Vec<(Text, Box<Trouble>)>,
     idle: BTreeSet<(u64, GroupIndex)>,
     stamp: u64,
@@ -246,7 +250,7 @@ impl Groups {
         let entry = &mut self.list[group as usize];
         entry.ready -= 1;
         if entry.ready == 0 {
-            // Usually this group is the last one in the queue, because it has just had its turn.
+            // Usually, this group is the last group in the queue, because it has just had its turn.
             if self.turn.back() == Some(&group) {
                 self.turn.pop_back();
             } else {
@@ -255,7 +259,8 @@ impl Groups {
         }
     }
 
-    /// Clears the entries of one lane or of all lanes. These lanes must not have any ready writes.
+    /// Clears the entries of one lane or of all lanes. The lanes to be cleared must not have any
+    /// ready writes.
     pub(super) fn clear_lanes(&mut self, group: Option<GroupIndex>) {
         match group {
             Some(group) => self.at_mut(group).lane = Lane::default(),
@@ -269,7 +274,7 @@ impl Groups {
         turn.iter().filter_map(|group| list[*group as usize].lane.next(keys)).min()
     }
 
-    /// Returns whether the group may have another waiting write. All sick groups together have
+    /// Returns whether the group may have another waiting write. All degraded groups together have
     /// twice the share of one group.
     pub(super) fn has_room(&self, group: GroupIndex, share: Share, waiting: u64) -> bool {
         let entry = self.at(group);
@@ -283,10 +288,10 @@ impl Groups {
         entry.load < share.of_one && of_sick() < share.of_one.saturating_mul(2)
     }
 
-    // ── places ──
+    // ── slots ──
 
-    /// Chooses the group that gets the next place. Returns the group, and whether its operation is
-    /// a probe. Returns `None` if no group may have a place.
+    /// Chooses the group that gets the next slot. Returns the group, and whether the group's
+    /// operation is a probe. Returns `None` if no group may use a slot.
     pub(super) fn next(
         &mut self,
         places: Places,
@@ -297,7 +302,7 @@ impl Groups {
         }
         let sick = || self.sick.iter().map(|sick| self.at(*sick));
         let of_sick: usize = sick().map(|sick| sick.under_way).sum();
-        // The sick groups have a separate share, so they do not count here.
+        // Degraded groups have a separate share, so they are not counted here.
         let is_alone = self.turn.len() - sick().filter(|sick| sick.ready > 0).count() <= 1;
         for _ in 0..self.turn.len() {
             let group = self.turn.pop_front()?;
@@ -309,7 +314,7 @@ impl Groups {
         None
     }
 
-    /// Returns whether a group may have a place, and whether its operation is then a probe.
+    /// Returns whether a group may use a slot and, if so, whether the group's operation is a probe.
     fn admits(
         &self,
         group: GroupIndex,
@@ -355,22 +360,22 @@ impl Groups {
         self.at_mut(group).load -= 1;
     }
 
-    /// Returns whether any other group that is not sick has something to send.
+    /// Returns whether any other group that is not degraded has something to send.
     pub(in super::super) fn have_others(&self, group: GroupIndex) -> bool {
         self.turn.iter().any(|other| *other != group && !self.at(*other).is_sick())
     }
 
-    /// Returns the groups that have been sick, and why.
+    /// Returns the groups that were degraded, each with the reason why it was degraded.
     pub(in super::super) fn take_recovered(&mut self) -> Vec<(Text, Box<Trouble>)> {
         std::mem::take(&mut self.recovered)
     }
 
-    /// Returns the sick groups.
+    /// Returns the degraded groups.
     pub(in super::super) fn sick(&self) -> &[GroupIndex] {
         &self.sick
     }
 
-    /// Returns the time at which the next closed group may have a probe.
+    /// Returns the time at which the next closed group may be probed.
     pub(in super::super) fn next_probe(&self, now: Duration) -> Option<Duration> {
         let ready = self.sick.iter().map(|group| self.at(*group)).filter(|group| group.ready > 0);
         let until = ready.filter_map(|group| match group.breaker.state(|| true, |at| at <= now) {
@@ -387,8 +392,8 @@ impl Groups {
         }
     }
 
-    /// Lets each closed group have a probe now, because the store is available again. The failures
-    /// of a group that was not reported separately were part of the store's outage.
+    /// Allows each closed group to be probed now, because the store is available again. If a group
+    /// was not reported separately, its failures were part of the store's outage.
     pub(in super::super) fn probe_closed(&mut self) {
         for group in &self.sick {
             let entry = &mut self.list[*group as usize];
@@ -399,8 +404,8 @@ impl Groups {
         }
     }
 
-    /// Returns whether slow groups use all of the places that sick groups may have, so that a
-    /// closed group waits for its probe until one of their operations ends.
+    /// Returns whether slow groups are using all slots that degraded groups may use. If so, the
+    /// probe of a closed group waits until an operation of a slow group ends.
     pub(in super::super) fn slow_have_places(&self, total: usize) -> bool {
         let slow = self.sick.iter().map(|sick| self.at(*sick)).filter(|group| group.is_slow);
         slow.map(|group| group.under_way).sum::<usize>() >= (total / 2).max(1)

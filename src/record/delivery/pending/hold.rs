@@ -1,10 +1,10 @@
-//! Writes that are held, with counts that the store does not have yet.
+//! Held writes, which contain counts that the store does not have yet.
 //!
-//! A repeat that the spam filter stopped is held until its count is due to be refreshed. With
-//! `update_every`, any repeat that arrives too soon after the last write of its key is held as
-//! well. A held write is a pending write that is not in a lane. Later repeats replace its contents,
-//! and the next write of the key replaces the held write. Held events have left the queue, so their
-//! number is limited here.
+//! If the spam filter stops a repeat, the repeat is held until its count is due to be refreshed.
+//! With `update_every`, any repeat that arrives too soon after the last write of its key is held as
+//! well. A held write is a pending write that is not in a lane. Later repeats replace the contents
+//! of the held write, and the next write of the key replaces the held write. Held events have left
+//! the queue, so this module limits the number of held writes.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ impl PendingWrites {
     }
 
     /// Adds a write that the spam filter stopped. If the key has a pending write that is not held,
-    /// the new write is merged into that one. Otherwise, the new write is held. Returns the number
-    /// of events that no longer take up queue capacity.
+    /// the new write is merged into that pending write. Otherwise, the new write is held. Returns
+    /// the number of events that no longer take up queue capacity.
     pub(in super::super) fn hold(&mut self, key: WriteKey, write: Write, now: Duration) -> u64 {
         let at = self.index_of(key, &write, now);
         if self.is_on_its_way(at) {
@@ -88,7 +88,7 @@ impl PendingWrites {
         free
     }
 
-    /// Removes a write from the held writes. Returns whether it was held.
+    /// Removes a write from the held writes. Returns whether the write was held.
     pub(super) fn unhold(&mut self, at: KeyIndex) -> bool {
         let until = self.keys[at as usize].hold.as_mut().and_then(|hold| hold.until.take());
         until.is_some_and(|until| self.holds.held.remove(&(until, at)))
@@ -129,7 +129,7 @@ impl PendingWrites {
     fn set_quiet(&mut self, at: KeyIndex, now: Duration) {
         let Some(every) = self.holds.pace.update_every else { return };
         let state = &mut self.keys[at as usize];
-        // A series has separate options for this.
+        // A series has separate options for the time between its writes.
         let Some(WriteKey::Correlated(_)) = state.key else { return };
         let until = now.saturating_add(every);
         if let Some(before) = state.hold.get_or_insert_default().quiet.replace(until) {
@@ -161,7 +161,7 @@ impl PendingWrites {
         self.keys[at as usize].hold.as_ref().is_some_and(|hold| hold.quiet.is_some())
     }
 
-    /// Moves the time of the last write to another place of the same key.
+    /// Moves the time of the last write to another entry of the same key.
     pub(super) fn move_quiet(&mut self, from: KeyIndex, to: KeyIndex) {
         let quiet = self.keys[from as usize].hold.as_mut().and_then(|hold| hold.quiet.take());
         if let Some(until) = quiet {
@@ -171,21 +171,22 @@ impl PendingWrites {
         }
     }
 
-    /// Notes that the sink has the pending write.
+    /// Notes that the pending write has been given to the sink.
     pub(super) fn note_sent(&mut self, at: KeyIndex) {
         if let Some(hold) = &mut self.keys[at as usize].hold {
             hold.sent_since = hold.pending_since.take();
         }
     }
 
-    /// Notes that the sink has answered a write with a final result.
+    /// Notes that the sink has responded to a write with a final result.
     pub(super) fn note_settled(&mut self, at: KeyIndex) {
         if let Some(since) = self.keys[at as usize].hold.as_mut().and_then(|hold| hold.sent_since.take()) {
             self.holds.since.remove(&(since, at));
         }
     }
 
-    /// Notes that the write that the sink had is pending again, possibly merged with a later one.
+    /// Notes that a write that was given to the sink is pending again, possibly merged with a later
+    /// write.
     pub(super) fn note_back(&mut self, at: KeyIndex) {
         let Some(hold) = &mut self.keys[at as usize].hold else { return };
         match (hold.sent_since.take(), hold.pending_since) {
@@ -198,7 +199,7 @@ impl PendingWrites {
         }
     }
 
-    /// Removes a key's [`Hold`] with all its entries in the lists.
+    /// Removes a key's [`Hold`], together with all of its entries in the lists.
     pub(super) fn end_hold(&mut self, at: KeyIndex) {
         let Some(hold) = self.keys[at as usize].hold.take() else { return };
         let Hold { until, quiet, pending_since, sent_since } = *hold;

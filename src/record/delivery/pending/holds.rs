@@ -1,4 +1,4 @@
-//! The data about the keys whose writes are held.
+//! Data about the keys whose writes are held.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::error::BuildError;
 /// The shortest time that the options accept.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// The times between the writes of a key.
+/// The times between a key's writes.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Pace {
-    /// The minimum time from one write to the next. `None` if each repeat is written.
+    /// The minimum time between two consecutive writes of a key. `None` if each repeat is written.
     pub(in super::super) update_every: Option<Duration>,
-    /// The time after which a count that the spam filter stopped is written. `None` if it is
-    /// written only at a flush and when the recording ends.
+    /// The time after which a count that the spam filter stopped is written. `None` if such a count
+    /// is written only at a flush and when the recording ends.
     pub(in super::super) refresh_every: Option<Duration>,
     /// The maximum number of keys whose writes are held, and of keys for which the time of the last
     /// write is kept for `update_every`.
@@ -34,15 +34,15 @@ impl Pace {
     }
 }
 
-/// The data about a key whose writes are held, or may have to be held.
+/// Data about a key whose writes are held, or may have to be held.
 #[derive(Default)]
 pub(super) struct Hold {
-    /// The time when the pending write is released. `None` if it is not held.
+    /// The time at which the pending write is released. `None` if the pending write is not held.
     pub(super) until: Option<Duration>,
-    /// The time before which no other write may be sent. `None` if one may be sent now.
+    /// The time before which no other write may be sent. `None` if a write may be sent now.
     pub(super) quiet: Option<Duration>,
-    /// The offset of the first event that was held for the pending write, and for the write that
-    /// the sink has.
+    /// The offsets of the first events that were held for the pending write (`pending_since`), and
+    /// for the write that the sink is processing (`sent_since`).
     pub(super) pending_since: Option<u64>,
     pub(super) sent_since: Option<u64>,
 }
@@ -52,9 +52,9 @@ pub(super) struct Holds {
     pub(super) pace: Pace,
     /// The held writes, by release time.
     pub(super) held: BTreeSet<(Duration, KeyIndex)>,
-    /// The keys whose next write may have to wait, by the time at which that wait ends.
+    /// The keys whose next write may have to wait, by the time at which the wait ends.
     pub(super) quiet: BTreeSet<(Duration, KeyIndex)>,
-    /// The first events of writes that were held and have not been answered yet.
+    /// The first events of writes that were held and to which the sink has not responded yet.
     pub(super) since: BTreeSet<(u64, KeyIndex)>,
 }
 

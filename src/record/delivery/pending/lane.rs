@@ -8,7 +8,8 @@ use super::super::write::{KeyIndex, Write, WriteKey};
 use super::holds::Hold;
 use crate::record::event::{Event, Text};
 
-/// The offset of a write, which determines its position in the order, and the place of its key.
+/// A write's offset, which determines the write's position in the order, and the index of the
+/// write's key.
 pub(super) type Entry = (u64, KeyIndex);
 
 /// Indicates that there is no next write of the same key.
@@ -19,7 +20,7 @@ const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 160);
 
 /// A key with its writes.
 pub(super) struct KeyState {
-    /// `None` only if this place is free.
+    /// `None` only if this entry is free.
     pub(super) key: Option<WriteKey>,
     /// The name by which the correlator knows the stored event.
     pub(super) name: Text,
@@ -27,15 +28,15 @@ pub(super) struct KeyState {
     pub(super) group: GroupIndex,
     /// The newest state that has not been given to the sink.
     pub(super) pending: Option<Write>,
-    /// The time of the pending write's next attempt, if it is waiting for one. `None` if it is
-    /// ready.
+    /// The time of the pending write's next attempt. `None` if the write is not waiting for a
+    /// retry.
     pub(super) due: Option<Duration>,
-    /// Whether the sink has a write of this key.
+    /// Whether the sink is processing a write of this key.
     pub(super) is_sent: bool,
-    /// The place of the next write of the same key. This is used only with `WriteOrder::Bus`, where
-    /// the writes of a key end sequentially, so that the place still belongs to the next write.
+    /// The index of the next write of the same key. This field is used only with `WriteOrder::Bus`,
+    /// where a key's writes end sequentially, so the index still belongs to the next write.
     pub(super) next: KeyIndex,
-    /// `None` if no write was held, and none has to be held.
+    /// `None` if no write was held, and no write has to be held.
     pub(super) hold: Option<Box<Hold>>,
 }
 
@@ -50,10 +51,10 @@ impl KeyState {
     }
 }
 
-/// The place of a group in the list of groups.
+/// The index of a group in the list of groups.
 pub(in super::super) type GroupIndex = u32;
 
-/// The ready writes of one group. They are sent in the order of their offsets.
+/// The ready writes of one group, which are sent in the order of their offsets.
 #[derive(Default)]
 pub(super) struct Lane {
     /// The writes in the order in which they became pending. An entry is stale if its write has a
@@ -80,8 +81,8 @@ impl Lane {
     /// Removes a write that is being taken.
     pub(super) fn remove(&mut self, entry: Entry) {
         // Unless the entry is at the front of `new`, it stays in that list and is now stale. A
-        // write that has been put back may have the same entry as an earlier one, so both lists are
-        // checked.
+        // write that has been put back may have the same entry as an earlier write, so both lists
+        // are checked.
         if self.new.front() == Some(&entry) {
             self.new.pop_front();
         }
@@ -93,9 +94,9 @@ impl Lane {
         self.next_new(keys).into_iter().chain(self.again.first().copied()).min()
     }
 
-    /// Returns a write to find out whether the store is serving the group again. This is a new
-    /// write or, if there is none, a write that has been put back. Each call returns a different
-    /// one if possible.
+    /// Returns the write that is sent to find out whether the store is serving the group again. The
+    /// probe is a new write or, if there is no new write, a write that has been put back. If
+    /// possible, each call returns a different write.
     pub(super) fn next_probe(&mut self, keys: &[KeyState]) -> Option<Entry> {
         let behind = (Bound::Excluded(self.probed), Bound::Unbounded);
         let again = self.again.range(behind).next().or(self.again.first()).copied();

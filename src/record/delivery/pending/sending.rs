@@ -21,16 +21,16 @@ impl PendingWrites {
         self.under_way.iter()
     }
 
-    /// Marks as slow the groups whose operations have run for too long. Returns the time at which
-    /// the next group becomes slow.
+    /// Marks groups as slow if one of their operations has run for too long. Returns the time at
+    /// which the next group becomes slow.
     pub(in super::super) fn judge_slow(&mut self, now: Duration) -> Option<Duration> {
         let under_way = self.under_way.iter().map(|op| (op.group, op.since.0));
         self.groups.judge_slow(under_way, now)
     }
 
-    /// Moves the next write of the group whose turn it is to the operations for the sink. `note`
-    /// receives the write's ticket, and whether the write is a probe of its group. Returns whether
-    /// there was a write for these places.
+    /// Takes the next write of the group whose turn it is, and adds the write to the operations for
+    /// the sink. `note` receives the write's ticket, and whether the write is a probe of its group.
+    /// Returns whether there was a write for the given slots.
     pub(in super::super) fn take_next(
         &mut self,
         places: Places,
@@ -51,10 +51,10 @@ impl PendingWrites {
         next.is_some_and(|(_, at)| self.send(at, since, ops, |ticket| note(ticket, is_probe)))
     }
 
-    /// Moves a write to the operations for the sink, to find out whether the store is available
-    /// again. This is a ready write or, if there is none, one that is waiting for its next attempt,
-    /// and a different one each time if possible. An event on which the store hangs therefore
-    /// cannot keep the breaker open.
+    /// Adds a write to the operations for the sink, to find out whether the store is available
+    /// again. The probe is a ready write or, if no write is ready, a write that is waiting for its
+    /// next attempt. If possible, each call chooses a different write. An event on which the store
+    /// hangs therefore cannot keep the breaker open.
     pub(in super::super) fn take_probe(
         &mut self,
         since: (Duration, Timestamp),
@@ -97,7 +97,7 @@ impl PendingWrites {
         }
     }
 
-    /// Removes an answered operation from those that are in progress.
+    /// Removes an operation to which the sink has responded from the operations in progress.
     pub(in super::super) fn answered(&mut self, id: OpId) -> Option<UnderWay> {
         let op = self.under_way.remove(id)?;
         self.groups.end(op.group);

@@ -1,8 +1,8 @@
 //! Determines which groups are slow.
 //!
-//! A group is *slow* once one of its operations has run for [`SLOW`] and for [`TIMES`] times the
-//! median of the other groups' operations. It stays slow until [`QUICK`] consecutive answers were
-//! fast, or until it has had nothing to write for [`FORGOTTEN`].
+//! A group becomes *slow* once one of its operations has run for [`SLOW`] and for [`TIMES`] times
+//! the median duration of the other groups' operations. The group stays slow until [`QUICK`]
+//! consecutive responses were fast, or until the group has had nothing to write for [`FORGOTTEN`].
 
 use std::time::Duration;
 
@@ -10,21 +10,22 @@ use super::super::breaker::CircuitBreaker;
 use super::groups::Groups;
 use super::lane::GroupIndex;
 
-/// The time for which an operation must have run before its group can be slow.
+/// The time for which an operation must have run before its group can become slow.
 const SLOW: Duration = Duration::from_millis(250);
-/// The same time for a group if no other group has received an answer.
+/// The time for which an operation must have run before its group can become slow, if no recent
+/// operation belongs to another group.
 const SLOW_ALONE: Duration = Duration::from_secs(1);
-/// How many times longer the operations of a slow group take than the operations of other groups.
+/// The factor by which a slow group's operations take longer than the operations of other groups.
 const TIMES: u32 = 10;
-/// The number of consecutive fast answers after which a group is no longer slow.
+/// The number of consecutive fast responses after which a group is no longer slow.
 const QUICK: u8 = 8;
-/// The time after which a group that has nothing to write is no longer sick.
+/// The time after which a group that has nothing to write is no longer degraded.
 const FORGOTTEN: Duration = Duration::from_secs(60);
-/// The number of answers whose durations are kept.
+/// The number of most recent operations whose durations are kept.
 const RECENT: usize = 64;
 
 impl Groups {
-    /// Clears the sick state of the groups that have nothing to write and whose last operation
+    /// Clears the degraded state of the groups that have nothing to write and whose last operation
     /// ended at least [`FORGOTTEN`] ago.
     pub(in super::super) fn forget_troubles(&mut self, now: Duration) {
         for at in (0..self.sick.len()).rev() {
@@ -39,7 +40,7 @@ impl Groups {
     }
 
     /// Notes the duration of an operation that has just ended. `is_answer` is true if the store
-    /// answered.
+    /// responded.
     pub(in super::super) fn took(
         &mut self,
         group: GroupIndex,
@@ -86,7 +87,7 @@ impl Groups {
         Some(self.limit(group)).filter(|limit| took >= *limit)
     }
 
-    /// Marks as slow the groups whose operations have run for too long. `under_way` yields the
+    /// Marks groups as slow if one of their operations has run for too long. `under_way` yields the
     /// group and the start time of each operation. Returns the time at which the next group becomes
     /// slow.
     pub(in super::super) fn judge_slow(
@@ -123,7 +124,8 @@ impl Groups {
         self.judge_sick(group);
     }
 
-    /// Adds the group to the list of sick groups or removes it, depending on its state.
+    /// Adds the group to the list of degraded groups, or removes the group from that list,
+    /// depending on the group's state.
     pub(in super::super) fn judge_sick(&mut self, group: GroupIndex) {
         let (is_sick, listed) = (self.at(group).is_sick(), self.sick.iter().position(|sick| *sick == group));
         match listed {
@@ -136,7 +138,7 @@ impl Groups {
                     self.recovered.push((name, trouble));
                 }
             }
-            // The group was closed and served again within one round of answers.
+            // The group was closed and served again within one round of responses.
             None => self.at_mut(group).trouble = None,
             Some(_) => {}
         }

@@ -1,4 +1,4 @@
-//! The operations in progress, which the sink has but has not answered yet.
+//! The operations in progress, to which the sink has not responded yet.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::record::sink::OpId;
 
 /// An operation that is in progress.
 pub(in super::super) struct UnderWay {
-    /// The place of its key.
+    /// The index of the operation's key.
     pub(in super::super) at: KeyIndex,
     pub(in super::super) group: GroupIndex,
     pub(in super::super) ticket: Ticket,
-    /// When it began, as monotonic time and as time of day.
+    /// The time at which the operation began, as monotonic time and as time of day.
     pub(in super::super) since: (Duration, Timestamp),
-    /// Whether its group was slow or closed at that time.
+    /// Whether the operation's group was slow or closed when the operation began.
     pub(in super::super) was_sick: bool,
-    /// The number of answers that its group had received at that time.
+    /// The number of responses that the operation's group had received when the operation began.
     pub(in super::super) answers: u64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct UnderWayList {
     free: Vec<OpId>,
 }
 
-/// The offset that indicates that there is no write.
+/// The offset that represents the absence of a write.
 const NONE: u64 = u64::MAX;
 
 impl UnderWayList {
