@@ -1,4 +1,4 @@
-//! The bus itself, with the methods that start it and register its watchers.
+//! The `Broadcaster` type, with the methods that start a bus and register its watchers.
 
 use std::fmt;
 
@@ -14,54 +14,57 @@ use super::options::{BusOptions, check_incoming};
 use super::state::{BusState, Threads};
 use super::watch::{WatchBuilder, Watcher};
 
-/// The maximum size of an event, in bytes. Events are moved by value, over the stacks of the
-/// threads that move them.
+/// The maximum size of an event, in bytes. Events are moved by value, so a thread that moves an
+/// event needs space for it on its stack.
 const MAX_EVENT_SIZE: usize = 16 * 1024;
 
 /// A bounded in-process event bus with many publishers and any number of watchers. Each watcher has
 /// its own queue and policy.
 ///
-/// A bus owns one dispatcher thread, unless it is [inline](Self::new_inline). A clone is another
-/// handle to the same bus. Cloning increments two reference counts. Dropping the last handle closes
-/// the bus without waiting. Calling [`shutdown`](Self::shutdown) on any handle closes the bus and
-/// waits. Publishers and watchers do not keep the bus open, except for the publishers of a
-/// [`channel`](crate::channel). A handler, filter or hook that owns a handle to the bus it runs on
-/// keeps that bus open until the watcher ends or the bus is closed. Such code should own a
-/// [`Publisher`] instead.
+/// A bus owns one dispatcher thread, unless the bus is [inline](Self::new_inline). A clone of a
+/// `Broadcaster` is another handle to the same bus. Cloning a `Broadcaster` increments two
+/// reference counts. Dropping the last handle closes the bus without waiting. Calling
+/// [`shutdown`](Self::shutdown) on any handle closes the bus and waits for the bus to end.
+/// Publishers and watchers do not keep the bus open, except for the publishers of a
+/// [`channel`](crate::channel). If a handler, filter or hook owns a handle to its own bus, it keeps
+/// that bus open until the watcher ends or the bus is closed. Such a handler, filter or hook should
+/// own a [`Publisher`] instead.
 ///
 /// Each watcher has a [policy](crate::OverflowPolicy) that applies when its queue is full. The
-/// default is `DropIncoming`, with a queue of 1000 events. The [crate's front
-/// page](crate#which-policy-to-choose) has a policy for each purpose, and `examples/bus/daemon.rs`
-/// in the repository combines a journal and a gauge on one bus.
+/// default policy is `DropIncoming`, and the default queue holds 1000 events. The [crate's front
+/// page](crate#which-policy-to-choose) lists a policy for each purpose, and
+/// `examples/bus/daemon.rs` in the repository combines a journal and a gauge on one bus.
 ///
 /// # What an event must be
 ///
-/// `T: Clone + Send + Sync + 'static`. All watchers share one copy of an event, and threads may
-/// read it at the same time, so it must be `Sync`. [`recv`](Watcher::recv) returns a clone. If the
-/// type has no `Clone`, publish an `Arc`. If it is not `Sync`, publish an `Arc<Mutex<T>>`.
+/// An event's type must satisfy `T: Clone + Send + Sync + 'static`. All watchers share one copy of
+/// an event, and several threads may read this copy at the same time, so the type must be `Sync`.
+/// [`recv`](Watcher::recv) returns a clone of the event. If the type does not implement `Clone`,
+/// publish an `Arc`. If the type is not `Sync`, publish an `Arc<Mutex<T>>`.
 ///
 /// # Large events
 ///
-/// Events are moved by value. An event type larger than 16 KiB does not compile. Put such events
-/// into a `Box` or an `Arc`. For events of 16 KiB, the costs are as follows:
+/// Events are moved by value. Code that uses an event type larger than 16 KiB does not compile. Put
+/// such large events into a `Box` or an `Arc`. Events of 16 KiB have the following costs:
 ///
-/// - The future of [`publish_async`](Publisher::publish_async) holds the event once, and takes less
-///   than 1 KiB in addition. The futures that flush or receive do not hold an event.
-/// - A call copies the event several times on its stack. A publish call needs up to 12 times the
+/// - The future returned by [`publish_async`](Publisher::publish_async) holds a single copy of the
+///   event, and takes up less than 1 KiB in addition. Futures that flush the bus or receive events
+///   do not hold an event.
+/// - A call copies the event several times on the stack. A publish call needs up to 12 times the
 ///   event's size in stack space in an optimised build, and up to 48 times in a debug build. A
 ///   receive call needs 4 and 12 times the event's size, respectively. A flush, a registration or a
-///   gap needs no more than with small events.
+///   gap needs no more stack space than on a bus with small events.
 ///
 /// In a debug build, publishing 16 KiB events may therefore take 768 KiB of the 2 MiB stack that
-/// Rust gives a thread. If the stack is smaller, publish a `Box` or an `Arc` instead.
+/// Rust gives a thread. If a thread's stack is smaller, publish a `Box` or an `Arc` instead.
 ///
 /// # Fork
 ///
-/// In the child process of a `fork` without `exec`, only the thread that forked exists, so the
-/// child's copy of a bus that is not inline has no dispatcher. A publisher there may still deliver
-/// an event [directly](crate::BusOptions::direct_delivery), but queued events stay queued, and
-/// [`flush`](Self::flush), [`shutdown`](Self::shutdown) and publish calls that wait for capacity
-/// may never return. Create the bus after the fork.
+/// After a `fork` without `exec`, only the thread that forked exists in the child process. Unless
+/// the bus is inline, the child's copy of the bus therefore has no dispatcher. A publisher in the
+/// child process may still deliver an event [directly](crate::BusOptions::direct_delivery), but
+/// queued events stay queued, and [`flush`](Self::flush), [`shutdown`](Self::shutdown) and publish
+/// calls that wait for capacity may never return. Create the bus after forking the process.
 ///
 /// # Examples
 ///
@@ -81,14 +84,14 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Broadcaster<T> {
-    /// The part that all handles share, which includes the count of handles.
+    /// The state that all handles share, including the number of handles.
     pub(super) incoming: Arc<IncomingQueue<T>>,
 }
 
 impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
-    /// Starts a bus with the [default options](BusOptions). Each queue has a capacity of 1000, and
-    /// if a watcher's queue is full, the watcher loses the incoming event, as in client-go's
-    /// recorder.
+    /// Starts a bus with the [default options](BusOptions). By default, each queue has a capacity
+    /// of 1000. If a watcher's queue is full, the watcher loses the incoming event, as in
+    /// client-go's recorder.
     ///
     /// # Errors
     ///
@@ -112,13 +115,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     }
 
     /// Creates an inline bus with the [default options](BusOptions). An inline bus has no thread.
-    /// Each publish call offers its events to the watchers itself, under a lock.
+    /// Instead, each publish call offers its events to the watchers itself, while holding a lock.
     ///
-    /// When a publish call returns `Ok`, the event has been offered to every watcher, so it is
-    /// either in the watcher's queue or counted as filtered or lost. This holds for any number of
-    /// threads. The only exception is code that publishes on this bus from inside one of its calls.
-    /// In this case, the event is offered before the outermost call returns. To set other options,
-    /// use [`BusOptions::inline`].
+    /// When a publish call returns `Ok`, the event has been offered to every watcher, so the event
+    /// is either in the watcher's queue or counted as filtered or lost. This guarantee holds for
+    /// any number of threads. The only exception is code that publishes on the bus from inside
+    /// another call to the same bus. In this case, the event is offered before the outermost call
+    /// returns. To set other options, use [`BusOptions::inline`].
     ///
     /// | | with a dispatcher | inline |
     /// |---|---|---|
@@ -134,39 +137,42 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// Publishing events or gaps, registering a watcher and flushing wait for the lock, and
     /// therefore for the code that runs inside other calls: filters, hooks, and the `Clone` and
     /// `Drop` of events. Receiving, [`stop`](Watcher::stop), dropping a watcher,
-    /// [`close`](Self::close), `shutdown` and [`stats`](Self::stats) never wait for it. Before you
-    /// publish:
+    /// [`close`](Self::close), `shutdown` and [`stats`](Self::stats) never wait for the lock.
+    /// Follow these rules when you publish on an inline bus:
     ///
     /// - **Do not hold a lock, or a borrow of a `RefCell`, that a filter, a hook, `Clone` or `Drop`
-    ///   takes.** On the same thread, the lock would deadlock, and the `RefCell` would panic, which
-    ///   ends that watcher. With two threads, one may hold your lock and wait for the bus, while
-    ///   the other holds the bus and waits for your lock.
+    ///   takes.** On the same thread, taking the lock would deadlock, and borrowing from the
+    ///   `RefCell` would panic, which ends that watcher. With two threads, one thread may hold your
+    ///   lock and wait for the bus's lock, while the other thread holds the bus's lock and waits
+    ///   for yours.
     /// - **Read a watcher with `Wait` on another thread or task.** [`publish`](Publisher::publish)
     ///   waits for capacity in the watcher's queue. If the watcher is read only by the publishing
     ///   thread, or by another task of the same current-thread runtime, the call waits forever. Use
     ///   [`publish_async`](Publisher::publish_async) or [`try_publish`](Publisher::try_publish)
-    ///   there.
-    /// - **Do not let a filter wait for a thread that publishes.** That thread is waiting for the
-    ///   filter.
+    ///   instead.
+    /// - **Do not let a filter wait for a thread that publishes.** That thread waits for the lock,
+    ///   which stays held while the filter runs.
     ///
-    /// Waiting for the lock does not count against the timeout of a publish call. A filter or hook
-    /// may publish on its own bus, up to [`incoming_capacity`](BusOptions::incoming_capacity)
-    /// entries in one call, and as many events as every watcher with `Wait` has capacity for. Each
-    /// piece of a batch, of [`max_batch`](BusOptions::max_batch) events, counts as one call. Beyond
-    /// these limits, `Full` is returned. From inside a call of one inline bus, a publish call or
-    /// registration on another inline bus tries once or twice, for 10 ms each, to acquire the lock,
-    /// and then returns `Full` or `WouldDeadlock`. A publish call made inside such a call never
-    /// waits for capacity, whichever bus it publishes on.
+    /// Time spent waiting for the lock does not count towards a publish call's timeout. A filter or
+    /// hook may publish on its own bus, up to [`incoming_capacity`](BusOptions::incoming_capacity)
+    /// entries in one call, and up to as many events as every watcher with `Wait` has capacity for.
+    /// Each piece of a batch, of [`max_batch`](BusOptions::max_batch) events, counts as one call.
+    /// Beyond these limits, publish calls return `Full`. If a publish call or registration on an
+    /// inline bus is made from inside a call to another inline bus, it tries once or twice to
+    /// acquire the lock, for 10 ms each time, and then returns `Full` or `WouldDeadlock`. From
+    /// inside a call to an inline bus, a publish call never waits for capacity, whichever bus it
+    /// publishes on.
     ///
-    /// `stop`, `close`, and dropping a watcher or the last handle run any pending destructors on
-    /// the calling thread. These are the destructors of filters and hooks, and of events in the
-    /// history. If another thread is inside a call, that thread runs them.
+    /// Calling `stop` or `close`, or dropping a watcher or the last handle, runs any pending
+    /// destructors on the calling thread. Pending destructors are the destructors of filters and
+    /// hooks, and of events in the history. If another thread is inside a call to the bus, that
+    /// thread runs the destructors instead.
     ///
     /// # Fork and signals
     ///
-    /// If a `fork` occurs while another thread holds the lock, the child's copy stays locked. A
-    /// signal handler must not publish, because the thread that it interrupts may be holding the
-    /// lock.
+    /// If a `fork` occurs while another thread holds the lock, the lock stays locked in the child
+    /// process. A signal handler must not publish, because the thread that it interrupts may be
+    /// holding the lock.
     ///
     /// # Examples
     ///
@@ -185,7 +191,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Self::without_dispatcher(BusOptions::default().inline(true), Clock::system(), None)
     }
 
-    /// Starts a bus with these options.
+    /// Starts a bus with the given options.
     ///
     /// # Errors
     ///
@@ -213,12 +219,12 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Self::with_clock(options, Clock::system())
     }
 
-    /// Starts a bus whose timeouts use this clock. A test can step through the timeouts with a
-    /// [`FakeClock`](crate::testing::FakeClock).
+    /// Starts a bus whose timeouts use the given clock. A test can advance time past the timeouts
+    /// with a [`FakeClock`](crate::testing::FakeClock).
     ///
     /// # Errors
     ///
-    /// Same as [`with_options`](Self::with_options).
+    /// Returns the same errors as [`with_options`](Self::with_options).
     ///
     /// # Examples
     ///
@@ -243,7 +249,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Self::with_completion(options, clock, None)
     }
 
-    /// Starts a bus whose dispatcher completes each event before any watcher sees it.
+    /// Starts a bus whose dispatcher completes each event before any watcher sees the event.
     pub(crate) fn with_completion(
         options: BusOptions,
         clock: Clock,
@@ -277,8 +283,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Self { incoming }
     }
 
-    /// Registers a watcher with the bus's default queue length and policy. See
-    /// [`WatchBuilder::watch`].
+    /// Registers a watcher with the bus's default queue capacity and policy. See
+    /// [`WatchBuilder::watch`] for details.
     ///
     /// # Errors
     ///
@@ -330,7 +336,8 @@ impl<T> Broadcaster<T> {
     /// Returns the number of watchers that have not been dropped and handlers that have not ended.
     /// A stopped watcher still counts until it is dropped.
     ///
-    /// This locks the list of watchers, and takes time proportional to the number of watchers.
+    /// This method locks the list of watchers, and takes time proportional to the number of
+    /// watchers.
     ///
     /// # Examples
     ///
@@ -370,8 +377,8 @@ impl<T> Broadcaster<T> {
         WatchBuilder::new(&self.incoming)
     }
 
-    /// Returns a snapshot of the bus's counters. Never waits for a publisher, a watcher or the
-    /// dispatcher.
+    /// Returns a snapshot of the bus's counters. This method never waits for a publisher, a watcher
+    /// or the dispatcher.
     ///
     /// # Examples
     ///
@@ -396,9 +403,9 @@ impl<T> Broadcaster<T> {
 }
 
 impl<T> Drop for Broadcaster<T> {
-    /// Closes the bus, without waiting, if this is its last handle. The dispatcher, if there is
-    /// one, still offers the events that were accepted. Everything done before a handle is dropped
-    /// happens before the bus ends.
+    /// Closes the bus, without waiting, if this is the bus's last handle. The dispatcher, if there
+    /// is one, still offers the events that the bus has accepted. Everything done before a handle
+    /// is dropped happens before the bus ends.
     fn drop(&mut self) {
         if self.incoming.handles.remove() {
             self.incoming.bus.close();
@@ -407,7 +414,7 @@ impl<T> Drop for Broadcaster<T> {
 }
 
 impl<T> Clone for Broadcaster<T> {
-    /// Returns another handle to the same bus. The bus closes when its last handle is dropped.
+    /// Returns another handle to the same bus. Dropping a bus's last handle closes the bus.
     ///
     /// # Examples
     ///
@@ -442,8 +449,8 @@ mod tests {
 
     use super::*;
 
-    /// User code cannot unwind out of a call of an inline bus, but a bug in the library could. Even
-    /// then, no thread may be left waiting.
+    /// A panic in user code cannot unwind out of a call to an inline bus, but a panic caused by a
+    /// bug in the library could. Even in that case, no thread may be left waiting.
     #[test]
     fn an_inline_bus_ends_if_something_unforeseen_unwinds() {
         let completion: Completion<u8> = Box::new(|event| assert!(*event < 2, "injected"));

@@ -1,8 +1,8 @@
 //! Snapshots of the counters of a bus and its watchers.
 //!
-//! A snapshot reads the counters one after the other, so the counters of a running bus need not add
+//! A snapshot reads the counters one after another, so the counters of a running bus need not add
 //! up. Whenever the bus is quiet (after a flush or a shutdown, with no thread publishing or
-//! receiving), these equations hold exactly:
+//! receiving), the following equations hold exactly:
 //!
 //! * Events passed to `publish*` = `accepted` + `pending` + `rejected_full` + `rejected_closed`,
 //!   where `pending` is zero unless the dispatcher is waiting for a watcher or running user code.
@@ -33,7 +33,7 @@ pub enum DropReason {
     Incoming,
     /// The watcher's queue was full, and its policy drops the oldest event.
     Oldest,
-    /// The watcher's queue stayed full for as long as its policy waits.
+    /// The watcher's queue stayed full until the time limit of the watcher's policy expired.
     TimedOut,
     /// The watcher was stopped or dropped.
     Stopped,
@@ -53,7 +53,8 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// The numbers of events that a watcher was offered but did not receive, by [reason](DropReason).
+/// The numbers of events that a watcher was offered but did not receive, grouped by
+/// [reason](DropReason).
 ///
 /// # Examples
 ///
@@ -72,15 +73,15 @@ impl fmt::Display for DropReason {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct DropCounts {
-    /// See [`DropReason::Incoming`].
+    /// The number of events lost for the reason [`DropReason::Incoming`].
     pub incoming: u64,
-    /// See [`DropReason::Oldest`].
+    /// The number of events lost for the reason [`DropReason::Oldest`].
     pub oldest: u64,
-    /// See [`DropReason::TimedOut`].
+    /// The number of events lost for the reason [`DropReason::TimedOut`].
     pub timed_out: u64,
-    /// See [`DropReason::Stopped`].
+    /// The number of events lost for the reason [`DropReason::Stopped`].
     pub stopped: u64,
-    /// See [`DropReason::Abandoned`].
+    /// The number of events lost for the reason [`DropReason::Abandoned`].
     pub abandoned: u64,
 }
 
@@ -162,9 +163,9 @@ impl fmt::Display for DropCounts {
     }
 }
 
-/// A watcher's counters, in events.
+/// A snapshot of a watcher's event counters.
 ///
-/// Events in a prefix are not counted, because they do not pass through the bus.
+/// Events in a watcher's prefix are not counted, because they do not pass through the bus.
 ///
 /// # Examples
 ///
@@ -189,62 +190,65 @@ impl fmt::Display for DropCounts {
 pub struct WatcherStats {
     /// The watcher's name.
     pub name: String,
-    /// The overflow policy, or `None` in a sum over several watchers.
+    /// The watcher's overflow policy, or `None` in a sum over several watchers.
     pub policy: Option<OverflowPolicy>,
     /// The number of accepted events that passed the watcher's filter.
     pub offered: u64,
-    /// The number of events handed to the reader. Events that the reader has borrowed, as a batch
-    /// or a reference, count as queued until its next receive call begins.
+    /// The number of events passed to the reader. Events that the reader has borrowed, as a batch
+    /// or a reference, count as queued until the reader's next receive call begins.
     pub delivered: u64,
-    /// The number of lost events, by reason.
+    /// The number of lost events, grouped by reason.
     pub dropped: DropCounts,
-    /// The number of events that the watcher's filter refused, and that were therefore not offered.
+    /// The number of events that were not offered to the watcher because its filter refused them.
     pub filtered: u64,
-    /// The number of events that the bus does not have, and that the watcher therefore receives as
-    /// gaps. These are events in a [published gap](crate::Publisher::publish_gap), and events that
-    /// the [history](crate::BusOptions::history) no longer held when the watcher started.
+    /// The number of events that the watcher receives as gaps because the bus does not have them.
+    /// Missed events are events in a [published gap](crate::Publisher::publish_gap), and events
+    /// that the [history](crate::BusOptions::history) no longer held when the watcher started.
     pub missed: u64,
-    /// The number of events that are in the queue, or that the reader has taken out but not
-    /// released yet. After a [start in the past](crate::WatchBuilder::start), this number may
-    /// exceed the queue's capacity.
+    /// The number of events that are in the watcher's queue, or that the reader has taken out of
+    /// the queue but not released yet. After a [start in the past](crate::WatchBuilder::start),
+    /// this number may exceed the queue's capacity.
     pub queued: u64,
     /// The number of events that were offered to the watcher but have not been delivered or lost
-    /// yet. These are the `queued` events and, if the dispatcher waits for this watcher, up to
-    /// `max_batch` additional events that the dispatcher holds until the queue has capacity.
+    /// yet. The lag consists of the `queued` events and, if the dispatcher is waiting for this
+    /// watcher, up to `max_batch` additional events that the dispatcher holds until the queue has
+    /// capacity.
     ///
-    /// The lag is `offered` minus `delivered` and `dropped`. These counters are read one after the
-    /// other, and `offered` is read last. The lag therefore equals `queued` whenever the bus is
-    /// quiet. While the bus is running, the lag is never less than the true lag at the time of that
-    /// last read.
+    /// The lag is `offered` minus `delivered` and `dropped`. These counters are read one after
+    /// another, and `offered` is read last. The lag therefore equals `queued` whenever the bus is
+    /// quiet. While the bus is running, the lag is never less than the true lag at the time when
+    /// `offered` is read.
     pub lag: u64,
     /// The largest number of events that the queue has held so far, not counting events from the
     /// history.
     pub high_water: u64,
-    /// 1 if the policy [`Evict`](crate::OverflowPolicy::Evict) has ended the watcher, and 0
-    /// otherwise. In a sum, the number of watchers that it has ended. The event that did not fit
-    /// was not offered, so it does not count as lost.
+    /// The number of evictions, which is 1 if the policy [`Evict`](crate::OverflowPolicy::Evict)
+    /// has ended the watcher, and 0 otherwise. In a sum over several watchers, this is the number
+    /// of watchers that the policy has ended. The event that did not fit into the queue was not
+    /// offered, so this event does not count as lost.
     pub evictions: u64,
-    /// The number of panics caught in code that ran for this watcher, which is its filter, hook or
-    /// handler, or an event's `Clone`.
+    /// The number of panics caught in code that ran for this watcher. Such code is the watcher's
+    /// filter, hook or handler, or an event's `Clone`.
     pub panics: u64,
 }
 
 impl WatcherStats {
-    /// Returns whether the name has the default form, which is `watcher-` followed by a number. A
-    /// watcher that the program has given such a name counts as unnamed, too.
+    /// Returns whether the name has the default form, which is `watcher-` followed by a number. If
+    /// the program has given a watcher such a name, that watcher also counts as unnamed.
     pub(crate) fn is_unnamed(&self) -> bool {
         let number = self.name.strip_prefix("watcher-");
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
     }
 
-    /// Adds another watcher's counters to a total. The high-water mark becomes the larger of the
-    /// two.
+    /// Adds another watcher's counters to a total. The total's high-water mark becomes the larger
+    /// of the two high-water marks.
     pub(crate) fn add(&mut self, other: &Self) {
         self.offered += other.offered;
         self.delivered += other.delivered;
         self.dropped.add(&other.dropped);
         self.filtered += other.filtered;
-        // A single gap may have up to 2^62 events, so a sum over several watchers could overflow.
+        // A single gap may contain up to 2^62 events, so a sum over several watchers could
+        // overflow.
         self.missed = self.missed.saturating_add(other.missed);
         self.queued += other.queued;
         self.lag += other.lag;
@@ -256,7 +260,8 @@ impl WatcherStats {
 
 #[cfg(feature = "metrics")]
 impl WatcherStats {
-    /// Subtracts the counters of a part from a total, except for the high-water mark.
+    /// Subtracts the counters in `part` from a total, but leaves the total's high-water mark
+    /// unchanged.
     pub(crate) fn subtract(&mut self, part: &Self) {
         for (sum, count) in [
             (&mut self.offered, part.offered),
@@ -301,7 +306,7 @@ impl fmt::Display for WatcherStats {
     }
 }
 
-/// A bus's counters, in events.
+/// A snapshot of a bus's event counters.
 ///
 /// # Examples
 ///
@@ -323,29 +328,30 @@ impl fmt::Display for WatcherStats {
 pub struct BusStats {
     /// The number of events that the dispatcher has taken out of the incoming queue. While the bus
     /// is quiet, this is the number of events that the bus has accepted from publishers. While the
-    /// bus is running, it is lower by the number of events in the incoming queue.
+    /// bus is running, this number is lower by the number of events in the incoming queue.
     pub accepted: u64,
-    /// The number of events that the bus has accepted but the dispatcher has not processed yet,
-    /// which are the events in the incoming queue. In the report of a shutdown that timed out,
-    /// these events were not offered to any watcher.
+    /// The number of events in the incoming queue, which the bus has accepted but the dispatcher
+    /// has not processed yet. If a shutdown timed out, the pending events in its report were not
+    /// offered to any watcher.
     pub pending: u64,
     /// The number of events that [`publish_gap`](crate::Publisher::publish_gap) has reported as
-    /// missing. They count neither as published nor as accepted.
+    /// missing. Missing events count neither as published nor as accepted.
     pub missed: u64,
     /// The number of events returned to a publisher because the incoming queue was full.
     pub rejected_full: u64,
     /// The number of events returned to a publisher because the bus was closed.
     pub rejected_closed: u64,
     /// One entry for each currently registered watcher, in the order of registration. Handlers that
-    /// ended with the bus stay listed. Dropped watchers are not listed, so look for their names in
-    /// `departed_by_name` as well, or read a watcher's own counters before you drop it.
+    /// ended together with the bus stay listed. Dropped watchers are not listed, so look for their
+    /// names in `departed_by_name` as well, or read a watcher's own counters before you drop the
+    /// watcher.
     pub watchers: Vec<WatcherStats>,
-    /// The sum over all departed watchers, which are no longer listed in `watchers`. The sum has no
-    /// policy.
+    /// The sum of the counters of all departed watchers, which are no longer listed in `watchers`.
+    /// This sum has no policy.
     pub departed: WatcherStats,
-    /// The counters in `departed`, broken down by name. There is one sum for each name that was
-    /// given to a watcher, ordered by name, but only for the first 256 names of departed watchers.
-    /// Watchers without a given name are counted only in `departed`.
+    /// The counters in `departed`, broken down by name. The list contains one sum for each name
+    /// that was given to a watcher, ordered by name, but only for the first 256 names of departed
+    /// watchers. Watchers that were not given a name are counted only in `departed`.
     pub departed_by_name: Vec<WatcherStats>,
 }
 
@@ -357,7 +363,7 @@ impl BusStats {
     }
 
     /// Returns the number of events passed to `publish*`. This sum and the counts of refused events
-    /// saturate at `u64::MAX`, which only zero-sized events can reach.
+    /// saturate at `u64::MAX`. Only counts of zero-sized events can reach this value.
     ///
     /// # Examples
     ///
@@ -374,13 +380,13 @@ impl BusStats {
     }
 }
 
-/// Returns the separator between the parts of statistics, which puts all parts on one line, or with
-/// `{:#}` each part on its own line.
+/// Returns the separator between the parts of formatted statistics. By default, the separator keeps
+/// all parts on one line. With `{:#}`, it puts each part on its own line.
 pub(crate) fn between(f: &fmt::Formatter<'_>) -> &'static str {
     if f.alternate() { "\n  " } else { "; " }
 }
 
-/// Writes one line. With `{:#}`, each watcher is on its own line.
+/// Writes the statistics on one line, or with `{:#}`, each watcher on its own line.
 impl fmt::Display for BusStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -1,4 +1,4 @@
-//! Flushing: waiting until everything accepted before the flush has been offered and handled.
+//! Flushing, which waits until everything accepted before the flush has been offered and handled.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// handled by every handler.
     ///
     /// A flush does not wait for watchers that you read yourself. However, if the bus is waiting
-    /// for such a watcher because of its policy, the flush waits as well.
+    /// for such a watcher because of the watcher's policy, the flush waits as well.
     ///
     /// Once the bus has ended, a flush returns immediately. On an [inline](Self::new_inline) bus,
-    /// everything accepted has already been offered, so a flush waits only for handlers.
+    /// all accepted events have already been offered, so a flush waits only for handlers.
     ///
     /// # Errors
     ///
     /// - [`FlushError::Timeout`] if the timeout expires. The error names the watchers and handlers
     ///   that the flush was waiting for.
-    /// - [`FlushError::WouldDeadlock`] if called on a thread of this bus.
+    /// - [`FlushError::WouldDeadlock`] if this method is called on a thread of this bus.
     /// - [`FlushError::Abandoned`] if a shutdown with a deadline abandoned events.
     ///
     /// # Blocking
@@ -65,12 +65,12 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// Flushes the bus like [`flush`](Self::flush), but asynchronously. The flush and its timeout
     /// begin when the future is first polled.
     ///
-    /// A thread of the bus enforces the deadline. If the system cannot start that thread, the poll
-    /// blocks until the flush completes or the deadline passes.
+    /// The bus's timer thread enforces the deadline. If the system cannot start this thread,
+    /// polling the future blocks until the flush completes or the deadline passes.
     ///
     /// # Errors
     ///
-    /// Same as [`flush`](Self::flush).
+    /// Returns the same errors as [`flush`](Self::flush).
     ///
     /// # Examples
     ///
@@ -99,8 +99,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     }
 }
 
-/// A flush in progress. Dropping it withdraws the flush unless the dispatcher has already reached
-/// it.
+/// A flush in progress. Dropping a `Flushing` withdraws the flush, unless the dispatcher has
+/// already reached the flush.
 struct Flushing<'b, T> {
     incoming: &'b IncomingQueue<T>,
     ticket: Arc<FlushTicket>,
@@ -114,14 +114,14 @@ impl<'b, T: Clone + Send + Sync + 'static> Flushing<'b, T> {
         Self { incoming, ticket, refused: added.err().map(|(_, refusal)| refusal) }
     }
 
-    /// Returns the result, or `None` while the flush has to wait.
+    /// Returns the flush's result, or `None` while the flush has to wait.
     fn answer(&self) -> Option<Result<(), FlushError>> {
         let bus = &self.incoming.bus;
         match self.refused {
             None => flushed(bus, &self.ticket),
             Some(Refusal::Full) => Some(Err(self.timeout())),
-            // Once the bus has ended, everything it had accepted has been offered and handled,
-            // unless it was abandoned.
+            // Once the bus has ended, all events that it had accepted have been offered and
+            // handled, unless they were abandoned.
             Some(Refusal::Closed) => all_flushed(bus),
         }
     }
@@ -141,8 +141,8 @@ impl<T> Drop for Flushing<'_, T> {
 
 /// Returns the result of a flush, or `None` while the flush has to wait.
 fn flushed(bus: &BusState, ticket: &FlushTicket) -> Option<Result<(), FlushError>> {
-    // The end is read before the ticket, because a bus that has ended without reaching the ticket
-    // will never reach it.
+    // Whether the bus has ended is checked before the ticket is read, because a bus that has ended
+    // without reaching the ticket will never reach it.
     let ended = bus.registry.has_ended();
     match ticket.waiting_for() {
         _ if bus.is_abandoned() => Some(Err(FlushError::Abandoned)),

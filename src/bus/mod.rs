@@ -1,15 +1,16 @@
-//! The bus: its publishers, its watchers, and an event's path from one to the other.
+//! The event bus, with its publishers, its watchers, and the path that events take between them.
 //!
 //! - A [`Broadcaster`] starts, flushes and shuts down a bus. [`BusOptions`] configures it. A
 //!   [`WeakBroadcaster`] does not keep the bus open.
 //! - A [`Publisher`] publishes events.
 //! - A [`Watcher`] receives events, one [`Delivery`] or one [`Batch`] at a time. A [`WatchBuilder`]
-//!   registers it with its own [`OverflowPolicy`]. An [`EventWatcher`] returns only events.
-//! - A handler receives events on a thread of the bus, or on any thread or task that runs a
+//!   registers a watcher with its own [`OverflowPolicy`]. An [`EventWatcher`] is a watcher that
+//!   returns only events.
+//! - A handler receives events on one of the bus's threads, or on any thread or task that runs a
 //!   [`Runner`]. A [`WatchHandle`] stops the handler.
 //!
 //! <details>
-//! <summary>How the bus works inside, for readers who want to change or verify it</summary>
+//! <summary>How the bus works internally, for readers who want to change or verify it</summary>
 //!
 //! # The path of an event
 //!
@@ -19,107 +20,111 @@
 //!                                                    └─ ...
 //! ```
 //!
-//! An inline bus has neither a dispatcher nor an incoming queue. Its publishers access the fan-out
-//! through the *front*, under a single lock:
+//! An inline bus has neither a dispatcher nor an incoming queue. The publishers of an inline bus
+//! access the fan-out through the *front*, while holding a single lock:
 //!
 //! ```text
 //! Publisher ─ front ─> fan-out ─────┬─ MailboxSender ─> queue ─> MailboxReceiver ─ Watcher
 //!  (any threads)  (one at a time)  └─ ...
 //! ```
 //!
-//! The modules build on each other in this order: `wait` (parking, timer), `state` (of the bus and
-//! of each watcher), `mailbox` (a watcher's queue and its two ends), `dispatch` (entries, fan-out,
-//! dispatcher, front), `incoming` (the path into the bus, publishers), `watch` (the readers of a
-//! mailbox), and at the top `broadcaster` and `flush`.
+//! The modules build on each other in the following order: `wait` (parking, timer), `state` (of the
+//! bus and of each watcher), `mailbox` (a watcher's queue and its two ends), `dispatch` (entries,
+//! fan-out, dispatcher, front), `incoming` (the path into the bus, publishers), `watch` (the
+//! readers of a mailbox), and at the top `broadcaster` and `flush`.
 //!
 //! # Glossary
 //!
 //! * **publisher**: a handle that publishes events.
-//! * **gate**: counts the publishers that are inside a publish call, and admits no more publishers
-//!   once the bus is closed.
+//! * **gate**: the part that counts the publishers that are inside a publish call. Once the bus is
+//!   closed, the gate admits no more publishers.
 //! * **incoming queue**: the bounded queue between the publishers and the fan-out.
 //! * **entry**: an item in the incoming queue, which is an event or a batch.
-//! * **control entry**: a registration, a flush, or a gap that a publisher has published. It waits
-//!   in a list next to the incoming queue.
+//! * **control entry**: a registration, a flush, or a gap that a publisher has published. Control
+//!   entries wait in a list next to the incoming queue.
 //! * **place**: a control entry's place is the number of entries that were pushed into the incoming
-//!   queue before it.
+//!   queue before the control entry was added.
 //! * **fan-out**: the part that offers events to every watcher, and registers and reaps watchers.
-//!   Only one thread at a time runs it, holding the lock of the intake or the front.
+//!   Only one thread at a time runs the fan-out, while holding the lock of the intake or the front.
 //! * **intake**: the part that takes entries out of the incoming queue for the fan-out.
 //! * **dispatcher**: the thread that runs the intake while there is work to do.
-//! * **pending**: the state of events that have been offered to a watcher with `Wait` or `WaitFor`,
-//!   and are waiting for capacity in its mailbox.
-//! * **blocked**: the state of the dispatcher while events are pending. It does not process any
-//!   entry until it is no longer blocked.
+//! * **pending**: the state of events that have been offered to a watcher with the policy `Wait` or
+//!   `WaitFor`, and are waiting for capacity in that watcher's mailbox.
+//! * **blocked**: the dispatcher's state while events are pending. The dispatcher does not process
+//!   any entry while it is blocked.
 //! * **carried**: the state of an entry that has been taken out of the incoming queue but has not
 //!   been processed yet.
-//! * **direct delivery**: the mode in which a publisher that finds the dispatcher asleep runs the
-//!   intake itself.
-//! * **pull**: to run the intake on the reader's thread, while the bus's only reader is busy. The
-//!   dispatcher has *lent* the fan-out to the reader, and naps in the meantime.
-//! * **front**: the entry point of an inline bus. It contains the bus's lock.
-//! * **owner**: the thread that is inside a call of an inline bus, and holds its lock.
-//! * **due**: the state of work that another thread leaves to the owner, which is reaping a watcher
-//!   or closing the bus.
-//! * **nested**: describes a call made from inside another call of the same inline bus.
-//! * **completion**: an internal function with which the dispatcher completes each event before
-//!   offering it. A recorder's bus has a completion.
-//! * **batch**: a group of events that the dispatcher offers together. They share one allocation,
-//!   and no longer change.
-//! * **slice**: a range of a batch, as sent to one watcher.
+//! * **direct delivery**: the mode in which a publisher runs the intake itself if it finds the
+//!   dispatcher asleep.
+//! * **pull**: to run the intake on the reader's thread while the bus's only reader is busy. While
+//!   the reader is pulling, the dispatcher has *lent* the fan-out to the reader, and naps.
+//! * **front**: the entry point of an inline bus, which contains the bus's lock.
+//! * **owner**: the thread that is inside a call to an inline bus and holds the bus's lock.
+//! * **due**: describes work that another thread leaves to the owner, namely reaping a watcher or
+//!   closing the bus.
+//! * **nested**: describes a call made from inside another call to the same inline bus.
+//! * **completion**: an internal function that the dispatcher calls to complete each event before
+//!   offering the event. A recorder's bus has a completion function.
+//! * **batch**: a group of events that the dispatcher offers together. The events in a batch share
+//!   one allocation, and no longer change.
+//! * **slice**: a range of the events in a batch, as sent to one watcher.
 //! * **mailbox**: one watcher's queue, with a *sender* in the fan-out and a *receiver* on the
 //!   reader's thread.
 //! * **credit**: the number of events that a mailbox still has capacity for.
 //! * **position**: an accepted event's number in the bus's single order of events, starting at 1. A
-//!   gap that a publisher has published takes up one position for each missing event.
+//!   published gap takes up one position for each missing event.
 //! * **offset**: an event's number among the events that have been decided for one watcher (queued,
 //!   lost or missing), starting at 0. Events that the filter refused have no offset.
-//! * **gap**: a run of events that a watcher lost or that were missing for it. The reader receives
-//!   the gap as `Lagged`.
-//! * **history**: the newest batches of the bus, which the fan-out keeps for watchers that start in
-//!   the past.
-//! * **replay**: to offer a new watcher the events in the history. The fan-out does this.
+//! * **gap**: a run of events that a watcher has lost or that the bus does not have. The watcher's
+//!   reader receives the gap as `Lagged`.
+//! * **history**: the bus's newest batches, which the fan-out keeps for watchers that start in the
+//!   past.
+//! * **replay**: to offer a new watcher the events in the history. The fan-out performs the replay.
 //! * **current slice**: the slice that the receiver has taken out of the queue but has not finished
 //!   reading.
-//! * **borrowed**: the state of events in the current slice that the caller may read in place until
-//!   its next call.
-//! * **watcher**: the reader's handle, or a registration including everything that belongs to it.
+//! * **borrowed**: describes events in the current slice that the caller may read in place until
+//!   the caller's next call.
+//! * **watcher**: either the reader's handle, or a registration together with everything that
+//!   belongs to that registration.
 //! * **handler**: a user-supplied function that the library calls for each event.
-//! * **bulk reader**: a receiver that takes out whole slices, and may free their capacity in any
-//!   order.
-//! * **flush**: waits until everything accepted before the flush has been offered and handled.
-//! * **stop**: ends one watcher. **close**: refuses all later events. **shutdown**: closes the bus
-//!   and waits until the bus has ended.
+//! * **bulk reader**: a receiver that takes whole slices out of the queue, and may free their
+//!   capacity in any order.
+//! * **flush**: to wait until everything accepted before the flush has been offered and handled.
+//! * **stop**: to end one watcher. **close**: to refuse all later events. **shutdown**: an
+//!   operation that closes the bus and waits until the bus has ended.
 //! * **evict**: to stop a watcher with the policy `Evict` before the first event that does not fit
-//!   into its queue. The dispatcher does this.
-//! * **abandon**: to no longer wait for watchers and handlers. A shutdown with a deadline does this
-//!   shortly before its deadline.
+//!   into the watcher's queue. The dispatcher evicts watchers.
+//! * **abandon**: to stop waiting for watchers and handlers. A shutdown with a deadline abandons
+//!   the bus shortly before that deadline, if the bus has not ended by then.
 //! * **wake cell**: the slot in which one thread or task waits. **wait queue**: a queue in which
 //!   several threads and tasks wait for their turn.
 //! * **timer**: the thread that wakes tasks at their deadlines.
-//! * **reap**: to remove the sender of a watcher that has stopped. The dispatcher or the owner does
-//!   this.
+//! * **reap**: to remove the sender of a watcher that has stopped. The dispatcher or the owner
+//!   reaps watchers.
 //!
 //! # Roles
 //!
 //! * A **publisher** enters the gate, pushes one entry into the incoming queue, and leaves. If the
-//!   dispatcher was about to sleep, the publisher is responsible for its entry, so it either
-//!   delivers the entry directly or wakes the dispatcher (`dispatch/direct.rs`). A publisher waits
-//!   for a lock only while waiting for capacity.
+//!   dispatcher was about to sleep, the publisher is responsible for its entry, so the publisher
+//!   either delivers the entry directly or wakes the dispatcher (`dispatch/direct.rs`). A publisher
+//!   waits for a lock only while waiting for capacity.
 //! * A **registration**, a **flush** or a **gap** enters the gate, adds a control entry with its
-//!   place, leaves, and wakes the dispatcher if it was about to sleep (`dispatch/controls.rs`).
+//!   place, leaves, and wakes the dispatcher if the dispatcher was about to sleep
+//!   (`dispatch/controls.rs`).
 //! * The **dispatcher** takes the waiting entries, up to a batch or the place of a control entry.
-//!   It turns them into one shared batch, offers the batch to every watcher without waiting, issues
-//!   a single fence, and wakes the sleeping readers. It performs one queue operation per watcher
-//!   and batch, and none per event. If events are then pending, the dispatcher is blocked, and
-//!   sleeps until a reader frees capacity. Whatever it is waiting for, it always sleeps at the same
-//!   point in the code, and without holding the lock (`dispatch/dispatcher.rs`). The only exception
-//!   is while it has lent the fan-out, when it naps elsewhere.
+//!   The dispatcher turns these entries into one shared batch, offers the batch to every watcher
+//!   without waiting, issues a single fence, and wakes the sleeping readers. The dispatcher
+//!   performs one queue operation per watcher and batch, and no queue operation per event. If
+//!   events are then pending, the dispatcher is blocked, and sleeps until a reader frees capacity.
+//!   Whatever the dispatcher is waiting for, it always sleeps at the same point in the code, and
+//!   does not hold the intake's lock while it sleeps (`dispatch/dispatcher.rs`). The only exception
+//!   is that the dispatcher naps elsewhere while it has lent the fan-out.
 //! * A **reader** takes slices out of its queue, reads the events in place, and frees their
-//!   capacity with a plain store to `consumed`. If its policy makes the dispatcher wait, or if it
-//!   is a handler, the reader then fences, and wakes the waiting threads and tasks. If the
-//!   dispatcher has lent it the fan-out, a reader that has run out of events takes the waiting
-//!   entries out of the incoming queue itself (`dispatch/pull.rs`).
+//!   capacity with a plain store to `consumed`. If the watcher's policy makes the dispatcher wait,
+//!   or if the reader is a handler, the reader then issues a fence, and wakes the waiting threads
+//!   and tasks. If the dispatcher has lent the fan-out to a reader, and the reader has run out of
+//!   events, the reader takes the waiting entries out of the incoming queue itself
+//!   (`dispatch/pull.rs`).
 //!
 //! * In an **inline bus**, a publisher takes the lock, offers its events to every watcher, issues a
 //!   single fence, releases the lock, and wakes the sleeping readers (`dispatch/inline.rs`). No
@@ -129,42 +134,44 @@
 //! # Invariants
 //!
 //! 1. No thread blocks inside a queue. Every wait follows the protocol in `wait/parking.rs`, which
-//!    the loom models cover. Apart from that, threads wait only for the locks listed below. Only
-//!    the dispatcher waits for the intake, which a publisher or a reader holds for at most one
-//!    batch. In an inline bus, publishers, registrations, flushes and gaps wait for the front.
-//! 2. Each of a watcher's counters has a single writer, except for `panics`. The dispatcher
+//!    the loom models cover. Apart from these waits, threads wait only for the locks listed below.
+//!    Only the dispatcher waits for the intake's lock, which a publisher or a reader holds for at
+//!    most one batch. In an inline bus, publishers, registrations, flushes and gaps wait for the
+//!    front's lock.
+//! 2. Except for `panics`, each of a watcher's counters has a single writer. The dispatcher
 //!    publishes its counters in `WatcherState::publish_offered` and `publish_sent`, and the reader
-//!    in `set_consumed`, `set_handled` and `count_discarded`. Here and in the table below,
-//!    *dispatcher* means the thread that holds the lock of the intake or the front.
+//!    publishes its counters in `set_consumed`, `set_handled` and `count_discarded`. Here and in
+//!    the table below, *dispatcher* means the thread that holds the lock of the intake or the
+//!    front.
 //! 3. For each watcher, every event below the offset `decided` is in the queue, delivered, lost or
 //!    missing. If a reader finds its queue empty although it has not reached the decided offset
-//!    yet, it has found a gap.
-//! 4. The queue and the current slice together never hold more events than the queue's capacity,
-//!    not counting replayed events, because the dispatcher sends only as many events as it has
-//!    credit for. Queues rely on the credit as their bound. Only a short queue allocates a slot for
-//!    each event up front, because doing so for a long queue would cost every watcher that memory.
-//!    `DropOldest` does not use credit: the sender evicts the oldest events from the queue, and the
-//!    events that the reader holds are not counted.
-//! 5. After `set_closed`, the dispatcher puts nothing into the queue. After `set_gone`, the reader
-//!    takes events out only to discard them. Once the reader is gone, both sides may empty the
-//!    queue, and each side counts the events that it takes out.
-//! 6. User code (filters, hooks, handlers, `Clone`, `Drop`) runs outside all locks, with two
-//!    exceptions: the intake's lock while the dispatcher holds it, for which no other thread waits,
-//!    and the lock of an inline bus. Wakers are called outside an inline bus's lock as well.
-//!    `catch_panic` catches panics in user code. Only a panic in `Clone` during a receive
-//!    propagates to the caller.
+//!    yet, the reader has found a gap.
+//! 4. Not counting replayed events, a watcher's queue and current slice together never hold more
+//!    events than the queue's capacity, because the dispatcher sends only as many events as it has
+//!    credit for. Queues rely on the credit to stay within their bounds. Only a short queue
+//!    allocates a slot for each event up front, because a long queue that did so would cost every
+//!    watcher that memory. A watcher with `DropOldest` does not use credit. Instead, the sender
+//!    evicts the oldest events from the queue, and events that the reader holds are not counted.
+//! 5. After `set_closed`, the dispatcher adds nothing to the queue. After `set_gone`, the reader
+//!    removes events from the queue only to discard them. Once the reader is gone, both sides may
+//!    empty the queue, and each side counts the events that it removes.
+//! 6. User code (filters, hooks, handlers, `Clone`, `Drop`) runs without holding any lock, with two
+//!    exceptions. The dispatcher may run user code while it holds the intake's lock, because no
+//!    other thread waits for this lock. The owner of an inline bus may run user code while it holds
+//!    the bus's lock. Wakers are called without holding an inline bus's lock. `catch_panic` catches
+//!    panics in user code. Only a panic in `Clone` during a receive call propagates to the caller.
 //! 7. The dispatcher processes a control entry after it has offered all events that precede the
-//!    entry, and before it offers any event that follows it.
+//!    entry, and before it offers any event that follows the entry.
 //! 8. While an entry is in the incoming queue, or is carried by the fan-out, at least one thread is
-//!    responsible for it: the dispatcher if it is awake or blocked, the reader if the fan-out is
-//!    lent to it, and otherwise the publisher that saw the idle bit.
+//!    responsible for the entry: the dispatcher if it is awake or blocked, the reader if the
+//!    fan-out is lent to it, and otherwise the publisher that saw the idle bit.
 //!
 //! # Memory orderings
 //!
-//! The comment at each use names the operation that it pairs with. *Fence* refers to `full_fence`,
-//! which is sequentially consistent on both sides. One side arms a wake cell, fences, and checks
-//! its condition. The other side changes the condition, fences, and checks the cell. At least one
-//! of the two sides sees the other's store.
+//! The comment at each use of an atomic names the operation that this use pairs with. *Fence*
+//! refers to `full_fence`, which is sequentially consistent on both sides. One side arms a wake
+//! cell, issues a fence, and checks its condition. The other side changes the condition, issues a
+//! fence, and checks the wake cell. At least one of the two sides sees the other side's store.
 //!
 //! | atomic | written by | ordering | read by | ordering | what it publishes |
 //! |---|---|---|---|---|---|
@@ -206,15 +213,16 @@
 //!
 //! # Locks
 //!
-//! A thread takes a lock in this table only while holding no other lock, or a lock that is listed
-//! in the *under* column. Comments ("Lock order: ...") state the same orders where the locks are
-//! taken, and `tests/docs/locks.rs` compares the two. A lock is held for a few instructions only,
-//! unless the last column lists something longer.
+//! A thread takes a lock in this table only while it holds no other lock, or while it holds a lock
+//! that is listed in the *under* column. Comments ("Lock order: ...") state the same orders where
+//! the locks are taken, and `tests/docs/locks.rs` compares these comments with the table. A lock is
+//! held for only a few instructions, unless the last column lists a longer operation.
 //!
-//! Only the dispatcher ever waits for the intake, so it may hold that lock while it takes other
-//! locks, and while it runs user code. User code may therefore use this bus and every sink.
-//! Publishers of an inline bus wait for its front. User code that runs there may use this bus,
-//! because the bus knows its owner, but must not take a lock that a publisher holds.
+//! Only the dispatcher ever waits for the intake's lock, so the dispatcher may hold this lock while
+//! it takes other locks, and while it runs user code. User code that runs on the dispatcher may
+//! therefore use its own bus and every sink. Publishers of an inline bus wait for the front's lock.
+//! User code that runs while this lock is held may use the bus, because the bus knows its owner,
+//! but must not take a lock that a publisher holds.
 //!
 //! | lock | taken by | under | held for |
 //! |---|---|---|---|
@@ -235,11 +243,11 @@
 //!
 //! # The cost of sleeping
 //!
-//! The dispatcher and the readers check a few times before they park (`sync::SPINS`, `YIELDS`), so
-//! that under load no thread sleeps, and no publish call has to wake a thread. A reader of an
-//! inline bus that is faster than the publishers first lets a few events accumulate
-//! (`sync::GATHER`). A dispatcher that has lent the fan-out polls once per millisecond for as long
-//! as events arrive. An idle bus uses no CPU time.
+//! Before they park, the dispatcher and the readers check for work a few times (`sync::SPINS`,
+//! `YIELDS`), so that under load no thread sleeps, and no publish call has to wake a thread. If a
+//! reader of an inline bus is faster than the publishers, it first lets a few events accumulate
+//! (`sync::GATHER`). While the fan-out is lent to a reader, the dispatcher polls once per
+//! millisecond for as long as events arrive. An idle bus uses no CPU time.
 //!
 //! </details>
 

@@ -41,40 +41,43 @@ assert!("sometimes".parse::<OverflowPolicy>().is_err());
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum OverflowPolicy {
-    /// The watcher loses the incoming event. The bus never waits. This is the default.
+    /// The watcher loses the incoming event. The bus never waits for the watcher. This is the
+    /// default.
     #[default]
     #[doc(alias = "DropIfChannelFull")]
     #[doc(alias = "drop newest")]
     DropIncoming,
     /// The watcher loses the oldest event in its queue, so the newest events are kept. The bus
-    /// never waits.
+    /// never waits for the watcher.
     #[doc(alias = "conflate")]
     #[doc(alias = "drop oldest")]
     DropOldest,
-    /// The watcher is ended before the first event that does not fit. The bus never waits.
+    /// The bus ends the watcher before the first event that does not fit into the watcher's queue.
+    /// The bus never waits for the watcher.
     ///
     /// The bus does not offer this event or any later event to the watcher. The watcher delivers
-    /// the events in its queue and then reports its end, and
+    /// the events that are in its queue and then reports that it has ended, and
     /// [`end_reason`](crate::Watcher::end_reason) returns
     /// [`Evicted`](crate::bus::EndReason::Evicted). No offered event is lost, so no event counts as
     /// dropped. The eviction is counted in [`evictions`](crate::stats::WatcherStats::evictions).
-    /// Use this policy for a remote client that may read too slowly. When it is evicted, close its
-    /// connection, and let it reconnect and [continue](crate::WatchBuilder::start) where it left
-    /// off. Choose a queue at least as long as the largest burst, because a batch that does not fit
-    /// also evicts an idle reader. A handler is evicted in the same way, and its statistics show
-    /// the eviction. A recording cannot use this policy.
+    /// Use this policy for a remote client that may read too slowly. When the client's watcher is
+    /// evicted, close the client's connection, and let the client reconnect and
+    /// [continue](crate::WatchBuilder::start) where it left off. Choose a queue at least as long as
+    /// the largest burst, because a batch that does not fit evicts even an idle reader. A handler
+    /// is evicted in the same way as a watcher, and the handler's statistics show the eviction. A
+    /// recording cannot use this policy.
     Evict,
-    /// The dispatcher waits for capacity. Eventually, all watchers and publishers wait as well. The
-    /// watcher loses nothing. On an [inline](crate::Broadcaster::new_inline) bus, the publishers
-    /// wait.
+    /// The dispatcher waits for capacity in the watcher's queue. Eventually, all watchers and
+    /// publishers wait as well. The watcher does not lose any events. On an
+    /// [inline](crate::Broadcaster::new_inline) bus, the publishers wait instead of the dispatcher.
     #[doc(alias = "WaitIfChannelFull")]
     Wait,
-    /// The dispatcher waits for capacity, but only for up to this long for each batch. After that,
-    /// the watcher loses the events that did not fit. On an
+    /// The dispatcher waits for capacity in the watcher's queue, but for no longer than the given
+    /// time for each batch. After that time, the watcher loses the events that did not fit. On an
     /// [inline](crate::Broadcaster::new_inline) bus, the time starts at the first publish call that
-    /// finds no capacity, even if the watcher's filter refuses the event. A publish call made
-    /// inside another call does not start it. After that time, the watcher loses each event until
-    /// it has capacity again, and no publish call waits for it.
+    /// finds no capacity, even if the watcher's filter refuses the event. A publish call made from
+    /// inside another call does not start the time. After the time has passed, the watcher loses
+    /// each event until its queue has capacity again, and no publish call waits for the watcher.
     WaitFor(#[cfg_attr(feature = "serde", serde(with = "crate::duration"))] Duration),
 }
 

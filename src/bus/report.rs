@@ -1,4 +1,4 @@
-//! The report of a shutdown.
+//! The report that a shutdown returns.
 
 use std::fmt;
 
@@ -6,13 +6,14 @@ use crate::bus::counters::BusStats;
 
 /// The result of a shutdown.
 ///
-/// Once the bus has ended, every shutdown call returns the same report. A call that returns
-/// earlier, because its timeout expired or because it was made on a thread of the bus, returns a
-/// snapshot that a later call replaces.
+/// Once the bus has ended, every shutdown call returns the same report. If a shutdown call returns
+/// earlier, because its timeout expired or because it was made on a thread of the bus, it returns a
+/// snapshot, and a later call returns a newer report.
 ///
-/// The report describes the bus as it was when it ended. A watcher that you read yourself keeps its
-/// queued events, so a complete report may include such a watcher with events in its queue. After
-/// you have read them, [`Watcher::stats`](crate::Watcher::stats) returns the final counters.
+/// The report describes the bus as it was when the bus ended. A watcher that you read yourself
+/// keeps its queued events, so a complete report may include such a watcher with events in its
+/// queue. After you have read these events, [`Watcher::stats`](crate::Watcher::stats) returns the
+/// final counters.
 ///
 /// # Examples
 ///
@@ -35,16 +36,16 @@ use crate::bus::counters::BusStats;
 #[non_exhaustive]
 pub struct ShutdownReport {
     /// Whether all accepted events were offered, and handled by every handler, before any shutdown
-    /// with a deadline began to abandon the rest. If `false`, `bus` counts the events that were
-    /// abandoned, are still queued, or are still pending. Even then, the shutdown may have found no
-    /// event to abandon.
+    /// with a deadline began to abandon the rest. If this field is `false`, `bus` counts the events
+    /// that were abandoned, are still queued, or are still pending. This field may be `false` even
+    /// if the shutdown found no event to abandon.
     pub complete: bool,
     /// Whether the threads that the bus started for the dispatcher and the handlers have ended and
     /// have been joined, so that the program may unload the code that they ran. The thread that
     /// enforces the deadlines of `flush_async`, `drain_async` and `shutdown_async` is not joined.
-    /// It ends after the last deadline.
+    /// That thread ends after the last deadline.
     pub threads_ended: bool,
-    /// The bus's counters when it ended, including those of each handler.
+    /// The bus's counters at the time when the bus ended, including the counters of each handler.
     pub bus: BusStats,
 }
 
@@ -53,13 +54,13 @@ impl ShutdownReport {
         Self { complete, threads_ended: false, bus }
     }
 
-    /// Returns whether nothing was lost, which means that the report is complete, and that no
+    /// Returns whether no events were lost. This is the case if the report is complete, and no
     /// watcher or handler lost an event that it was offered.
     ///
-    /// An event that a watcher was offered but did not receive because it was stopped or dropped
-    /// does not count as a loss here. An event dropped because the queue was full counts as a loss,
-    /// even if the watcher's policy prescribes dropping it. Refused events do not count, because
-    /// they were returned to their publishers.
+    /// An event that a watcher was offered but did not receive because the watcher was stopped or
+    /// dropped does not count as a loss here. If an event was dropped because the watcher's queue
+    /// was full, it counts as a loss, even if the watcher's policy prescribes dropping the event.
+    /// Refused events do not count as losses, because they were returned to their publishers.
     ///
     /// # Examples
     ///
@@ -82,7 +83,7 @@ impl ShutdownReport {
     }
 }
 
-/// Writes one line. With `{:#}`, each watcher is on a separate line.
+/// Writes the report on one line, or with `{:#}`, each watcher on a separate line.
 impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.complete { "complete: " } else { "incomplete: " })?;

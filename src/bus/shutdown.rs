@@ -8,12 +8,12 @@ use super::broadcaster::Broadcaster;
 use super::state::Patience;
 
 /// The maximum time that a shutdown with a deadline reserves for abandoning the remaining events.
-/// It reserves a tenth of its timeout, up to this maximum.
+/// Such a shutdown reserves a tenth of its timeout, up to this maximum.
 const RESERVE: Duration = Duration::from_millis(50);
 
 impl<T> Broadcaster<T> {
     /// Closes the bus. All later publish calls return `Closed`. The dispatcher still offers the
-    /// events that were already accepted. This never blocks.
+    /// events that the bus has already accepted. This method never blocks.
     ///
     /// # Examples
     ///
@@ -50,28 +50,30 @@ impl<T> Broadcaster<T> {
         self.incoming.bus.is_closed()
     }
 
-    /// Closes the bus, and waits until everything accepted has been offered to every watcher and
+    /// Closes the bus, and waits until every accepted event has been offered to every watcher and
     /// handled by every handler. Watchers that you read yourself keep their queued events until you
     /// read them.
     ///
     /// The call then joins the threads that the bus started for the dispatcher and the handlers, so
-    /// that a program may unload the code that they ran. The only exception is the timer thread,
-    /// which exists while a task is waiting with a deadline.
+    /// that a program may unload the code that these threads ran. The only exception is the timer
+    /// thread, which exists while a task is waiting with a deadline.
     ///
-    /// A shutdown is idempotent: every call waits for the bus to end and returns the same report.
-    /// If a [`shutdown_timeout`](Self::shutdown_timeout) has timed out, a later call continues to
-    /// wait, and its report contains the final counters. Abandoned events stay abandoned. On a
-    /// thread of this bus, a shutdown closes the bus and returns an incomplete report without
-    /// waiting.
+    /// A shutdown is idempotent. Every call waits for the bus to end and returns the same report.
+    /// If a call to [`shutdown_timeout`](Self::shutdown_timeout) has timed out, a later shutdown
+    /// call continues to wait, and returns a report with the final counters. Abandoned events stay
+    /// abandoned. If a shutdown call is made on a thread of this bus, it closes the bus and returns
+    /// an incomplete report without waiting.
     ///
-    /// The report may be ignored, because a shutdown without a deadline abandons nothing.
+    /// You may ignore the report, because a shutdown without a deadline does not abandon any
+    /// events.
     ///
     /// # Blocking
     ///
     /// Blocks without a deadline. The call never returns if a watcher whose policy is
     /// [`Wait`](crate::OverflowPolicy::Wait) is neither read nor dropped, or if a handler does not
-    /// return. [`shutdown_timeout`](Self::shutdown_timeout) limits the wait. In an async task, use
-    /// `shutdown_async`, because a runner that is awaited on the blocked thread would never end.
+    /// return. To limit the wait, call [`shutdown_timeout`](Self::shutdown_timeout) instead. In an
+    /// async task, use `shutdown_async`, because a runner awaited on the blocked thread would never
+    /// end.
     ///
     /// # Examples
     ///
@@ -92,12 +94,12 @@ impl<T> Broadcaster<T> {
         self.end(Patience::FOREVER)
     }
 
-    /// Closes the bus like [`shutdown`](Self::shutdown), but waits for at most `timeout`, and
-    /// abandons nothing. If the bus has not ended by then, the report is an incomplete snapshot,
-    /// and the bus continues to drain.
+    /// Closes the bus like [`shutdown`](Self::shutdown), but waits for at most `timeout`, and does
+    /// not abandon any events. If the bus has not ended by the deadline, the report is an
+    /// incomplete snapshot, and the bus continues to drain.
     ///
-    /// This is the first, soft phase of a graceful shutdown. To enforce the end in a second phase,
-    /// call [`shutdown_timeout`](Self::shutdown_timeout) afterwards.
+    /// This is the first, soft phase of a graceful shutdown. To force the bus to end in a second
+    /// phase, call [`shutdown_timeout`](Self::shutdown_timeout) afterwards.
     ///
     /// # Blocking
     ///
@@ -126,17 +128,17 @@ impl<T> Broadcaster<T> {
         self.end(self.patience(timeout))
     }
 
-    /// Closes the bus like [`shutdown`](Self::shutdown), but returns by the deadline, and reports
-    /// the events that were abandoned.
+    /// Closes the bus like [`shutdown`](Self::shutdown), but returns no later than the deadline,
+    /// and reports the events that were abandoned.
     ///
     /// The last tenth of the timeout, but at most 50 ms, is reserved for an orderly finish. During
-    /// this time, the watchers that the dispatcher is waiting for lose the events that do not fit,
-    /// and each handler finishes its current event and abandons the rest. With a timeout of zero,
-    /// or if user code does not return, the report is an incomplete snapshot, in which
+    /// this reserved time, the watchers that the dispatcher is waiting for lose the events that do
+    /// not fit, and each handler finishes its current event and abandons the rest. With a timeout
+    /// of zero, or if user code does not return, the report is an incomplete snapshot, in which
     /// [`pending`](crate::stats::BusStats::pending) counts the events that have not been offered to
     /// any watcher yet. A later call continues to wait and returns a new report.
     ///
-    /// A thread that has not reached its last step by the deadline is not joined, and
+    /// If a thread has not reached its last step by the deadline, it is not joined, and
     /// [`threads_ended`](ShutdownReport::threads_ended) is `false`.
     ///
     /// # Blocking
@@ -164,8 +166,8 @@ impl<T> Broadcaster<T> {
     }
 
     /// Drains the bus like [`drain`](Self::drain), but asynchronously. The drain and its timeout
-    /// begin when the future is first polled. If the future is dropped after that, the bus stays
-    /// closed.
+    /// begin when the future is first polled. If the future is dropped after its first poll, the
+    /// bus stays closed.
     ///
     /// # Examples
     ///
@@ -186,16 +188,16 @@ impl<T> Broadcaster<T> {
         async move { self.end_async(self.patience(timeout)).await }
     }
 
-    /// Closes the bus like [`shutdown_timeout`](Self::shutdown_timeout), but asynchronously. A
-    /// server whose clients read watchers should shut the bus down first, so that the clients'
-    /// streams end and the server's own shutdown does not wait for them. The shutdown and its
-    /// timeout begin when the future is first polled. If the future is dropped after that, the
-    /// bus stays closed. If it is dropped before the reserved last tenth of the timeout begins,
-    /// nothing has been abandoned.
+    /// Closes the bus like [`shutdown_timeout`](Self::shutdown_timeout), but asynchronously. If a
+    /// server's clients read watchers, the server should shut the bus down first, so that the
+    /// clients' streams end and the server's own shutdown does not wait for these streams. The
+    /// bus's shutdown and its timeout begin when the future is first polled. If the future is
+    /// dropped after its first poll, the bus stays closed. If the future is dropped before the
+    /// reserved last tenth of the timeout begins, no events have been abandoned.
     ///
-    /// A thread of the bus enforces the deadline, and runs for as long as the future is waiting. If
-    /// the system cannot start that thread, the poll blocks until the bus ends or the deadline
-    /// passes.
+    /// The bus's timer thread enforces the deadline, and runs for as long as the future is waiting.
+    /// If the system cannot start this thread, polling the future blocks until the bus ends or the
+    /// deadline passes.
     ///
     /// # Examples
     ///
@@ -251,8 +253,8 @@ impl<T> Broadcaster<T> {
         self.incoming.bus.is_current()
     }
 
-    /// Waits until a closed bus has ended, without abandoning anything. Does not wait on a thread
-    /// of this bus.
+    /// Waits until a closed bus has ended, without abandoning any events. Returns immediately if
+    /// called on a thread of this bus.
     #[cfg(feature = "recorder")]
     pub(crate) fn wait_ended(&self, timeout: Duration) {
         let bus = &self.incoming.bus;

@@ -10,7 +10,7 @@ use super::incoming::{IncomingQueue, Publisher};
 use super::watch::{WatchBuilder, Watcher};
 
 impl<T> Broadcaster<T> {
-    /// Returns a handle to the same bus that does not keep it open.
+    /// Returns a handle to the same bus that does not keep the bus open.
     ///
     /// # Examples
     ///
@@ -29,18 +29,18 @@ impl<T> Broadcaster<T> {
     }
 }
 
-/// A handle that can register watchers and create publishers, but does not keep the bus open. It is
-/// returned by [`Broadcaster::downgrade`].
+/// A handle to a bus that can register watchers and create publishers, but does not keep the bus
+/// open. To create a `WeakBroadcaster`, call [`Broadcaster::downgrade`].
 ///
-/// Give it to the parts of a program that subscribe to a bus but must not keep it alive, such as
-/// the objects that a server creates for its clients. When the owner drops the last
-/// [`Broadcaster`], the bus closes and the watchers of those parts end. A handler, a filter or a
-/// hook that registers watchers on its own bus should own a `WeakBroadcaster`, because a
-/// `Broadcaster` would keep the bus open until the watcher of that handler, filter or hook ends. A
-/// [`Publisher`] does not keep the bus open, either.
+/// Pass a `WeakBroadcaster` to the parts of a program that subscribe to a bus but must not keep the
+/// bus alive, such as the objects that a server creates for its clients. When the owner drops the
+/// last [`Broadcaster`], the bus closes, and the watchers registered by those parts end. If a
+/// handler, a filter or a hook registers watchers on its own bus, it should own a
+/// `WeakBroadcaster`. A `Broadcaster` would keep the bus open until the watcher of that handler,
+/// filter or hook ends. Like a `WeakBroadcaster`, a [`Publisher`] does not keep the bus open.
 ///
-/// A `WeakBroadcaster` is `Send` and `Sync`. Cloning it increments one reference count. Each handle
-/// keeps the bus's memory alive, except for the watchers' queues.
+/// A `WeakBroadcaster` is `Send` and `Sync`. Cloning a `WeakBroadcaster` increments one reference
+/// count. Each handle keeps the bus's memory allocated, except for the watchers' queues.
 ///
 /// # Examples
 ///
@@ -70,8 +70,8 @@ impl<T: Clone + Send + Sync + 'static> WeakBroadcaster<T> {
     ///
     /// # Errors
     ///
-    /// Same as [`WatchBuilder::watch`]. Returns [`WatchError::Closed`] once the last
-    /// [`Broadcaster`] has been dropped.
+    /// Returns the same errors as [`WatchBuilder::watch`]. Returns [`WatchError::Closed`] once the
+    /// last [`Broadcaster`] has been dropped.
     ///
     /// # Blocking
     ///
@@ -130,13 +130,13 @@ impl<T> WeakBroadcaster<T> {
     }
 
     /// Returns a handle that keeps the bus open, or `None` if the last [`Broadcaster`] has been
-    /// dropped. This never blocks.
+    /// dropped. This method never blocks.
     ///
-    /// If this returns `None`, the bus is closed, even if another thread is still dropping the last
-    /// handle. If this returns `Some`, the bus stays open until the returned handle is dropped,
-    /// unless it is [closed](Broadcaster::close) explicitly. A bus that was closed explicitly can
-    /// still be upgraded while a `Broadcaster` exists, so that you can read its statistics or wait
-    /// until it has ended.
+    /// If `upgrade` returns `None`, the bus is closed, even if another thread is still dropping the
+    /// last handle. If `upgrade` returns `Some`, the bus stays open until the returned handle is
+    /// dropped, unless the bus is [closed](Broadcaster::close) explicitly. If a bus was closed
+    /// explicitly, its weak handles can still be upgraded while a `Broadcaster` exists, so that you
+    /// can read the bus's statistics or wait for the bus to end.
     ///
     /// # Examples
     ///
@@ -158,7 +158,7 @@ impl<T> WeakBroadcaster<T> {
             return Some(Broadcaster { incoming: self.incoming.clone() });
         }
         // The thread that is dropping the last handle may not have closed the bus yet. Two threads
-        // may safely close it at the same time.
+        // may safely close a bus at the same time.
         if !self.is_closed() {
             self.incoming.bus.close();
         }

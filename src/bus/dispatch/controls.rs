@@ -1,18 +1,19 @@
-//! The control entries of a bus with a dispatcher. They wait in a list next to the incoming queue,
-//! so they neither need nor take up any of its capacity.
+//! The control entries of a bus with a dispatcher. Control entries wait in a list next to the
+//! incoming queue, so they neither need nor take up any capacity in that queue.
 //!
 //! A control entry's place in the bus's single order is the number of entries that were pushed into
 //! the incoming queue before it. The dispatcher processes a control entry once it has offered that
 //! many entries, before it offers the next entry. The caller adds the control entry while inside
-//! the gate. A publish call that begins later pushes its entry after this place, and the thread
-//! that takes this entry out of the queue sees the control entry. The entry of a concurrent publish
-//! call may be offered earlier.
+//! the gate. If a publish call begins after the control entry has been added, it pushes its entry
+//! after the control entry's place, and the thread that takes the pushed entry out of the queue
+//! sees the control entry. If a publish call runs at the same time, its entry may be offered before
+//! the control entry is processed.
 //!
-//! Control entries that are no longer needed are removed. A flush is removed by its caller when it
-//! times out, and a registration by the thread that drops the watcher. Gaps at the same place are
-//! merged. The list therefore has at most one entry for each existing watcher and each waiting
-//! flush, and at most one gap between any two of these or between two entries of the incoming
-//! queue.
+//! Control entries that are no longer needed are removed. If a flush times out, its caller removes
+//! the flush. If a watcher is dropped, the dropping thread removes the watcher's registration. Gaps
+//! at the same place are merged. The list therefore has at most one entry for each existing watcher
+//! and each waiting flush, and at most one gap between any two of these entries or between two
+//! entries in the incoming queue.
 
 use std::collections::VecDeque;
 
@@ -23,13 +24,13 @@ use crate::sync::{Arc, Mutex};
 
 use super::entry::{Control, FlushTicket};
 
-/// The number of entries that an empty list keeps memory for.
+/// The number of entries for which an empty list keeps memory.
 const KEPT: usize = 16;
 
 pub(crate) struct Controls<T> {
-    /// The entries in order, each with its place.
+    /// The control entries in order, each with its place.
     list: Mutex<VecDeque<(u64, Control<T>)>>,
-    /// The length of the list. Written under the list's lock.
+    /// The length of the list. This field is written only while holding the list's lock.
     waiting: AtomicUsize,
 }
 
@@ -39,10 +40,10 @@ impl<T> Controls<T> {
     }
 
     /// Adds a control entry after all entries pushed into the incoming queue so far. `pushed`
-    /// returns their number. The caller must be inside the gate.
+    /// returns the number of these entries. The caller must be inside the gate.
     pub(crate) fn add(&self, control: Control<T>, pushed: impl FnOnce() -> u64) {
         let mut list = self.list.lock();
-        // Read under the lock, so that the places in the list increase.
+        // The number is read while holding the lock, so that the places in the list increase.
         let place = pushed();
         match (list.back_mut(), control) {
             (Some((last, Control::Gap(sum))), Control::Gap(events)) if *last == place => {
@@ -52,15 +53,15 @@ impl<T> Controls<T> {
         }
         // Relaxed: the caller's next steps publish this store. A thread that takes a later entry
         // out of the incoming queue has synchronised with that entry's publisher. A dispatcher that
-        // goes to sleep, or a reader that hands back, has synchronised with the caller's
-        // `leave`.
+        // goes to sleep, or a reader that hands back the fan-out, has synchronised with the
+        // caller's `leave`.
         self.waiting.store(list.len(), Ordering::Relaxed);
     }
 
     /// Returns whether any control entry is waiting.
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {
-        // Relaxed: see `add`. In all other cases, a stale read does no harm.
+        // Relaxed: see `add`. In all other cases, reading a stale value does no harm.
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
@@ -85,13 +86,14 @@ impl<T> Controls<T> {
         Some(control)
     }
 
-    /// Removes a flush that its caller no longer waits for.
+    /// Removes a flush after its caller has stopped waiting for it.
     pub(crate) fn forget(&self, ticket: &Arc<FlushTicket>) {
         self.remove(|control| matches!(control, Control::Flush(other) if Arc::ptr_eq(other, ticket)));
     }
 
     /// Removes the entry for which `is_it` returns `true`. There must be at most one such entry.
-    /// Searches from both ends, in time proportional to the entry's distance from the nearer end.
+    /// The search starts at both ends of the list, and takes time proportional to the entry's
+    /// distance from the nearer end.
     fn remove(&self, is_it: impl Fn(&Control<T>) -> bool) -> Option<Control<T>> {
         if !self.is_waiting() {
             return None;
@@ -101,7 +103,7 @@ impl<T> Controls<T> {
         let mut indices = (0..=last / 2).flat_map(|i| [last - i, i]);
         let index = indices.find(|i| is_it(&list[*i].1))?;
         let (_, control) = list.remove(index)?;
-        // If the entry separated two gaps at the same place, merges them.
+        // If the removed entry separated two gaps at the same place, the gaps are merged.
         if let Some((place, Control::Gap(events))) = list.get(index) {
             let (place, events) = (*place, *events);
             if let Some((_, Control::Gap(sum))) =
@@ -135,8 +137,8 @@ impl<T: Send + Sync> Drive for Arc<Controls<T>> {
             // The destructors of the sender's closures must not wait for this bus, because the bus
             // may be waiting for this thread.
             let _mark = BusThread::enter(bus.id);
-            // Nothing to wake: only the watcher's reader could be asleep on its wake cell, and this
-            // runs while the reader is dropped.
+            // No thread has to be woken. Only the watcher's reader could be asleep on the wake
+            // cell, and this code runs while the reader is being dropped.
             drop(sender.close(bus));
         }
     }

@@ -1,31 +1,32 @@
-//! Direct delivery, in which a publisher that finds the dispatcher asleep offers its event itself.
-//! The event is then handed from one thread to another only once.
+//! Direct delivery, in which a publisher offers its event itself if it finds the dispatcher asleep.
+//! With direct delivery, an event is passed from one thread to another only once.
 //!
-//! At any time, at least one thread is responsible for each entry of the incoming queue:
+//! At any time, at least one thread is responsible for each entry in the incoming queue:
 //!
-//! - While the dispatcher is awake or blocked, it is responsible for every entry. After it has set
-//!   the gate's idle bits, it checks the queue once more before it sleeps. A blocked dispatcher
-//!   does not set these bits. A publisher that saw an idle bit earlier finds that events are
-//!   pending, and leaves its own entry to the dispatcher.
-//! - A publisher that sees an idle bit as it leaves the gate is responsible for the entry that it
-//!   has pushed. It tries to acquire the intake's lock. If it succeeds, it takes all waiting
-//!   entries and offers them. If it does not get the lock, or if work remains that it must not do,
-//!   it wakes the dispatcher.
-//! - While the fan-out is lent to a reader, the reader is responsible (`pull.rs`).
+//! - While the dispatcher is awake or blocked, it is responsible for every entry. After the
+//!   dispatcher has set the gate's idle bits, it checks the queue once more before it sleeps. A
+//!   blocked dispatcher does not set the idle bits. If a publisher saw an idle bit earlier, it
+//!   finds that events are pending, and leaves its own entry to the dispatcher.
+//! - If a publisher sees an idle bit as it leaves the gate, it is responsible for the entry that it
+//!   has pushed. The publisher tries to acquire the intake's lock. If it succeeds, it takes all
+//!   waiting entries out of the queue and offers them. If the publisher does not acquire the lock,
+//!   or if work remains that it must not do, it wakes the dispatcher.
+//! - While the fan-out is lent to a reader, the reader is responsible for the entries (`pull.rs`).
 //!
-//! The publisher never waits. It tries the lock once, takes at most one batch, and leaves
-//! everything that could cost more or run user code to the dispatcher:
+//! A publisher that delivers directly never waits. It tries to acquire the lock once, and takes at
+//! most one batch. Everything that could cost more or run user code is left to the dispatcher:
 //!
-//! - A filter is user code, and an event that does not fit into a mailbox may cause a call of
+//! - A filter is user code, and an event that does not fit into a mailbox may cause a call to
 //!   `Clone`, `Drop` or a hook.
-//! - A mailbox with `DropOldest` has a lock in its queue, and the publisher would have to wait for
-//!   this lock.
-//! - If there are more watchers than [`MOST_WATCHERS`], waking each reader would cost a system
-//!   call, while waking the dispatcher costs a single system call, whatever the number of watchers.
-//! - Waking a publisher that waits for capacity takes a lock.
+//! - A mailbox with the policy `DropOldest` has a lock in its queue, and the publisher would have
+//!   to wait for this lock.
+//! - If there are more watchers than [`MOST_WATCHERS`], waking the readers would cost one system
+//!   call for each reader, whereas waking the dispatcher costs a single system call, whatever the
+//!   number of watchers.
+//! - Waking a publisher that is waiting for capacity involves taking a lock.
 //!
-//! Only the dispatcher waits for the lock. Other threads do a bounded amount of work while they
-//! hold the lock, and wake the readers after they have released it.
+//! Only the dispatcher waits for the intake's lock. Other threads do a bounded amount of work while
+//! they hold the lock, and wake the readers after they have released the lock.
 
 use crate::bus::mailbox::{Entry, MailboxSender};
 use crate::bus::options::BusOptions;
@@ -36,16 +37,16 @@ use super::controls::Controls;
 use super::fan_out::Completion;
 use super::intake::Intake;
 
-/// The maximum number of watchers that a publisher delivers to.
+/// The maximum number of watchers to which a publisher delivers events directly.
 const MOST_WATCHERS: usize = 4;
 
 /// After this number of direct deliveries without a sleeping reader, the next publisher wakes the
-/// dispatcher instead. The readers are then busy, so direct delivery has no benefit, and the
-/// dispatcher delivers many events at a lower cost.
+/// dispatcher instead. After that many such deliveries, the readers are busy, so direct delivery
+/// has no benefit, and the dispatcher delivers many events at a lower cost.
 const MOST_UNHEARD: u32 = 32;
 
-/// A bus's intake and fan-out, as shared by the dispatcher, the publishers, and a reader that
-/// pulls.
+/// A bus's intake and fan-out, which are shared by the dispatcher, the publishers, and a pulling
+/// reader.
 pub(crate) struct SharedIntake<T> {
     pub(super) bus: Arc<BusState>,
     pub(super) intake: TryMutex<Intake<T>>,
@@ -53,7 +54,7 @@ pub(crate) struct SharedIntake<T> {
     pub(super) is_direct: bool,
 }
 
-/// The readers that a publisher wakes after it has released the lock.
+/// The readers that a publisher wakes after it has released the intake's lock.
 pub(super) type Sleepers = [Option<Arc<WatcherState>>; MOST_WATCHERS];
 
 impl<T> SharedIntake<T> {
@@ -64,7 +65,8 @@ impl<T> SharedIntake<T> {
         completion: Option<Completion<T>>,
         options: &BusOptions,
     ) -> Self {
-        // A history drops its oldest events when new events arrive, and their `Drop` is user code.
+        // A history drops its oldest events when new events arrive, and an event's `Drop` is user
+        // code.
         let is_direct = options.direct_delivery && options.history == 0;
         let intake = Intake::new(bus.clone(), incoming, controls.clone(), completion, options);
         Self { bus, intake: TryMutex::new(intake), controls, is_direct }
@@ -91,13 +93,13 @@ impl<T> SharedIntake<T> {
 pub(super) struct Offered {
     /// The number of entries that were taken out of the incoming queue.
     pub(super) taken: usize,
-    /// Whether one of these entries is left for the dispatcher.
+    /// Whether one of the entries taken out of the queue is left for the dispatcher.
     pub(super) is_stuck: bool,
     /// Whether the incoming queue was found empty.
     pub(super) is_all: bool,
 }
 
-/// Wakes readers. The caller must have released the intake's lock.
+/// Wakes the given readers. The caller must have released the intake's lock.
 pub(super) fn wake(sleepers: Sleepers) {
     for sleeper in sleepers.into_iter().flatten() {
         sleeper.wake_cell.wake();
@@ -105,8 +107,8 @@ pub(super) fn wake(sleepers: Sleepers) {
 }
 
 impl<T: Clone> Intake<T> {
-    /// Offers the waiting entries, up to a batch. Adds the readers that must be woken to
-    /// `sleepers`. Returns whether no work is left for the dispatcher.
+    /// Offers the waiting entries, up to one batch. Adds the readers that must be woken to
+    /// `sleepers`. Returns `true` if no work is left for the dispatcher.
     fn deliver(&mut self, sleepers: &mut Sleepers) -> bool {
         if self.unheard >= MOST_UNHEARD || self.bus.room.is_waited_for() {
             return false;
@@ -115,15 +117,15 @@ impl<T: Clone> Intake<T> {
         is_all && !self.bus.room.is_waited_for()
     }
 
-    /// Offers the waiting entries, up to a batch. Adds the readers that must be woken to
-    /// `sleepers`. Returns `None` if the offer is left to the dispatcher.
+    /// Offers the waiting entries, up to one batch. Adds the readers that must be woken to
+    /// `sleepers`. Returns `None` if the dispatcher has to offer the entries.
     pub(super) fn offer_waiting(&mut self, sleepers: &mut Sleepers) -> Option<Offered> {
         let (room, before) = (self.direct_room()?, self.received);
         let Some(first) = self.receive() else {
             return Some(Offered { taken: 0, is_stuck: false, is_all: true });
         };
-        // This does not read the list itself, because this thread must not wait for the list's
-        // lock.
+        // The closure does not read the list of control entries itself, because this thread must
+        // not wait for the list's lock.
         let events = self.gather(first, room, |controls, _| controls.is_waiting());
         let is_stuck = self.carried.is_some();
         let is_all = !is_stuck && events.as_ref().is_some_and(|events| events.len() < room);
@@ -141,8 +143,8 @@ impl<T: Clone> Intake<T> {
         Some(Offered { taken: (self.received - before) as usize, is_stuck, is_all })
     }
 
-    /// Returns the number of events that fit into every mailbox, up to a batch. Returns `None` if
-    /// only the dispatcher may offer events now.
+    /// Returns the number of events that fit into every mailbox, up to the maximum size of a batch.
+    /// Returns `None` if only the dispatcher may offer events now.
     fn direct_room(&mut self) -> Option<usize> {
         if !self.is_clear() || !(1..=MOST_WATCHERS).contains(&self.fan_out.senders.len()) {
             return None;

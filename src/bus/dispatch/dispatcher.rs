@@ -3,49 +3,49 @@
 //! Each iteration of the dispatcher's loop consists of these steps:
 //!
 //! 1. Reap watchers, if any must be reaped.
-//! 2. Process the control entries whose place has been reached.
-//! 3. Take the waiting entries, up to a batch or the place of a control entry.
+//! 2. Process the control entries whose places have been reached.
+//! 3. Take the waiting entries, up to a full batch or up to the place of a control entry.
 //! 4. Offer the batch to every watcher, without waiting.
 //! 5. Issue a single fence.
 //! 6. Wake the sleeping readers, and the publishers waiting for capacity.
 //!
 //! The dispatcher is *blocked* while events of the batch are waiting for capacity in the mailbox of
 //! a watcher with `Wait` or `WaitFor`. Deadlines are measured from the offer. A slow watcher does
-//! not delay the events of the same batch for the other watchers, but it delays all later entries.
-//! Control entries stay in their list, and an entry that has been taken out of the queue but does
-//! not belong to the batch is *carried*. While blocked, the dispatcher queues the events that fit,
-//! drops events that have waited too long, and reaps watchers.
+//! not delay the other watchers' events from the same batch, but it delays all later entries.
+//! Control entries stay in their list. If an entry has been taken out of the queue but does not
+//! belong to the batch, the entry is *carried*. While the dispatcher is blocked, it queues the
+//! events that fit, drops events that have waited too long, and reaps watchers.
 //!
 //! # Sleep
 //!
 //! The dispatcher holds the intake's lock while it is awake. It releases the lock before it sleeps
-//! in [`Dispatcher::sleep`], and before it naps while the reader is pulling. The following events
-//! end a sleep, and [`Intake::is_ready`] checks for them:
+//! in [`Dispatcher::sleep`], and before it naps while the reader is pulling. The dispatcher's sleep
+//! ends when one of the following events occurs, which [`Intake::is_ready`] checks for:
 //!
 //! | event | the thread that wakes the dispatcher | while idle | while blocked |
 //! |---|---|---|---|
 //! | an entry is pushed, or a control entry is added | the caller, which sees an idle bit of the gate | yes | not woken |
 //! | the gate becomes quiet | the closing thread, or the last publisher | yes | not needed |
-//! | a watcher must be reaped: it was stopped or dropped | the stopping thread | yes | yes |
+//! | a watcher was stopped or dropped, and must be reaped | the stopping thread | yes | yes |
 //! | a watcher has capacity for its pending events | its reader | none pending | yes |
 //! | the deadline of pending events expires | the dispatcher itself | none pending | yes |
-//! | a shutdown by deadline abandons the bus | the thread that calls it | not needed | yes |
+//! | a shutdown with a deadline abandons the bus | the thread that calls it | not needed | yes |
 //!
 //! A publisher waiting for capacity in the incoming queue does not end a sleep, because the
 //! dispatcher [passes the turn on](Dispatcher::pass_turn_on) before each sleep.
 //!
-//! While the dispatcher is asleep and blocked, another thread may acquire the lock: a publisher
-//! that saw an idle bit before the dispatcher cleared it, or a reader. In this case, that thread
-//! does not offer anything ([`Intake::is_clear`]).
+//! While the dispatcher is asleep and blocked, another thread may acquire the lock. This thread may
+//! be a reader, or a publisher that saw an idle bit before the dispatcher cleared the bit. In
+//! either case, that thread does not offer any events ([`Intake::is_clear`]).
 //!
 //! The dispatcher never blocks inside a channel. It waits for the intake's lock while a publisher
-//! delivers directly or a reader pulls. While it holds that lock, it waits only for the locks
-//! listed below, each of which other threads hold for a few instructions. Lock order:
-//! `SharedIntake::intake` before `Controls::list`, `WaitQueue::waiters`, `SliceQueue::Ring`,
+//! delivers directly or a reader pulls. While the dispatcher holds the intake's lock, it waits only
+//! for the locks listed below, each of which other threads hold for only a few instructions. Lock
+//! order: `SharedIntake::intake` before `Controls::list`, `WaitQueue::waiters`, `SliceQueue::Ring`,
 //! `FlushTicket::handlers`, `Registry::entries`, `Registry::reapable` and `Fake::state`.
 //!
-//! If user code that runs here (filters, hooks, `Clone`, `Drop`) panics, the dispatcher catches the
-//! panic.
+//! If user code that the dispatcher runs (filters, hooks, `Clone`, `Drop`) panics, the dispatcher
+//! catches the panic.
 
 use crate::bus::wait::{on_bus_thread, spin_until};
 use crate::sync::{Arc, Parker, TryMutexGuard, thread};
@@ -63,7 +63,8 @@ impl<T: Clone> Dispatcher<T> {
         Self { shared, parker }
     }
 
-    /// Runs until the bus is closed, the incoming queue is empty, and all destructors have run.
+    /// Runs the dispatcher until the bus is closed, the incoming queue is empty, and all
+    /// destructors have run.
     pub(crate) fn run(self) {
         on_bus_thread(self.shared.bus.id, move || self.work());
     }
@@ -98,8 +99,8 @@ impl<T: Clone> Dispatcher<T> {
         }
     }
 
-    /// Sleeps until there may be work to do, unless there already is. Unless the dispatcher is
-    /// blocked, publishers may deliver directly in the meantime.
+    /// Sleeps until there may be work to do, unless there is already work to do. Unless the
+    /// dispatcher is blocked, publishers may deliver events directly while it is asleep.
     fn sleep<'d>(&'d self, mut intake: TryMutexGuard<'d, Intake<T>>) -> TryMutexGuard<'d, Intake<T>> {
         let bus = &self.shared.bus;
         let (is_blocked, deadline) = (intake.is_blocked(), intake.want_room());
@@ -126,13 +127,13 @@ impl<T: Clone> Dispatcher<T> {
     /// before it sleeps, because the publisher that got the last turn may be a task that is not
     /// being polled. As long as there is capacity, the next publisher therefore gets a turn as
     /// well. Returns whether there was capacity and a publisher was waiting for it. In that case,
-    /// the dispatcher checks again.
+    /// the dispatcher checks for work again.
     fn pass_turn_on(&self, intake: &Intake<T>) -> bool {
         let bus = &self.shared.bus;
         let is_wanted = bus.room.is_waited_for() && !intake.incoming.is_full();
         if is_wanted {
-            // No fence is needed, because a waiting publisher had found the queue full before the
-            // last round's fence.
+            // No fence is needed, because a publisher that is still waiting must have found the
+            // queue full before the last round's fence.
             bus.room.wake(1);
             if intake.is_blocked() {
                 // Gives the woken publisher time to use its turn.
@@ -144,8 +145,8 @@ impl<T: Clone> Dispatcher<T> {
 }
 
 impl<T> Drop for Dispatcher<T> {
-    /// Ends the bus, even if an unexpected panic unwinds this thread, so that no thread or task is
-    /// left waiting for the end.
+    /// Ends the bus, even if an unexpected panic is unwinding this thread, so that no thread or
+    /// task is left waiting for the bus to end.
     fn drop(&mut self) {
         let bus = &self.shared.bus;
         bus.close();

@@ -4,14 +4,14 @@ use crate::bus::mailbox::{Entry, MailboxSender};
 use crate::bus::state::{Refusal, WatcherState};
 use crate::sync::{Arc, Mutex};
 
-/// An entry that the bus did not accept, and the reason.
+/// An entry that the bus did not accept, with the reason for the refusal.
 pub(crate) struct Refused<T>(pub(crate) Entry<T>, pub(crate) Refusal);
 
-/// A control entry, which has a place among the events but does not hold any.
+/// A control entry, which has a place among the events but does not contain any events.
 pub(crate) enum Control<T> {
     Register(Box<MailboxSender<T>>),
     Flush(Arc<FlushTicket>),
-    /// A gap of this many events for every watcher.
+    /// A gap for every watcher, with the number of missing events.
     Gap(u64),
 }
 
@@ -33,7 +33,8 @@ pub(super) enum Step<T> {
     Control(Control<T>),
 }
 
-/// The handlers that one flush waits for. The dispatcher records them when it reaches the flush.
+/// The handlers that one flush waits for. The dispatcher records these handlers when it reaches the
+/// flush.
 #[derive(Default)]
 pub(crate) struct FlushTicket {
     /// The handlers that the flush may still have to wait for, or `None` until the dispatcher

@@ -1,9 +1,10 @@
 //! The fan-out, which offers events to the watchers, and registers and reaps watchers.
 //!
-//! Only one thread at a time runs it. In a bus with a dispatcher, it is part of the
-//! [`Intake`](super::intake::Intake), and in an inline bus, part of the
-//! [`InlineFront`](super::inline::InlineFront). Nothing in this module waits. Waking the readers is
-//! left to the callers, because an inline bus does this after it has released its lock.
+//! Only one thread at a time runs the fan-out. In a bus with a dispatcher, the fan-out is part of
+//! the [`Intake`](super::intake::Intake). In an inline bus, it is part of the
+//! [`InlineFront`](super::inline::InlineFront). No function in this module waits. Waking the
+//! readers is left to the callers, because an inline bus wakes readers only after it has released
+//! its lock.
 
 use std::collections::HashMap;
 
@@ -19,8 +20,8 @@ use super::history::History;
 /// An internal function that completes an event before any watcher sees it. It must not panic.
 pub(crate) type Completion<T> = Box<dyn Fn(&mut T) + Send>;
 
-/// The highest position that a gap may reach. Later events are counted from there, so no count
-/// overflows.
+/// The highest position that a gap may reach. Later events are counted from this position onwards,
+/// so no count overflows.
 const LAST_POSITION: u64 = 1 << 62;
 
 pub(super) struct FanOut<T> {
@@ -29,7 +30,7 @@ pub(super) struct FanOut<T> {
     pub(super) senders: Vec<Box<MailboxSender<T>>>,
     /// Maps each watcher's id to its index in `senders`.
     pub(super) index: HashMap<u64, usize>,
-    /// The number of senders whose policy waits for capacity.
+    /// The number of senders whose policy makes the bus wait for capacity.
     pub(super) waited_for: usize,
     pub(super) history: History<T>,
     accepted: u64,
@@ -64,8 +65,8 @@ impl<T> FanOut<T> {
         self.accepted + self.missed
     }
 
-    /// Records a gap of this many events for every watcher. The caller must fence and wake the
-    /// sleeping readers.
+    /// Records a gap of this many events for every watcher. The caller must issue a fence and wake
+    /// the sleeping readers.
     fn add_gap(&mut self, events: u64, bus: &BusState) {
         let events = events.min(LAST_POSITION.saturating_sub(self.position()));
         self.missed += events;
@@ -76,7 +77,7 @@ impl<T> FanOut<T> {
     }
 
     /// Removes the senders of stopped watchers, and passes each sender to `removed`, which must
-    /// close its mailbox.
+    /// close the sender's mailbox.
     pub(super) fn reap(&mut self, bus: &BusState, mut removed: impl FnMut(Box<MailboxSender<T>>)) {
         for id in bus.registry.take_reapable() {
             let Some(i) = self.index.remove(&id) else { continue };
@@ -87,8 +88,8 @@ impl<T> FanOut<T> {
             self.waited_for -= usize::from(sender.state.policy.waits());
             removed(sender);
         }
-        // Once most watchers have been removed, their memory is freed, too. Some spare capacity is
-        // kept, so that it need not be allocated again for the next watchers.
+        // Once most watchers have been removed, the memory for them is freed as well. Some spare
+        // capacity is kept for new watchers, so that it need not be allocated again.
         let held = self.senders.len();
         if self.senders.capacity() > 64 && held < self.senders.capacity() / 4 {
             self.senders.shrink_to(2 * held);
@@ -97,16 +98,16 @@ impl<T> FanOut<T> {
     }
 
     /// Ends the bus by closing every mailbox. `closed` is called with each watcher, and must wake
-    /// its reader or note the reader for later. The caller need not fence. Adds what is left of the
-    /// mailboxes to `rest`.
+    /// the watcher's reader or note the reader for later. The caller need not issue a fence. Adds
+    /// the remains of the mailboxes to `rest`.
     pub(super) fn end(
         &mut self,
         bus: &BusState,
         rest: &mut Rest<T>,
         mut closed: impl FnMut(&Arc<WatcherState>),
     ) {
-        // All readers must see the end before the first of the destructors in `rest` runs, because
-        // a destructor may wait for a reader.
+        // All readers must see that the bus has ended before the first of the destructors in `rest`
+        // runs, because a destructor may wait for a reader.
         for mut sender in std::mem::take(&mut self.senders) {
             rest.slices.push(announce_end(bus, &mut sender));
             closed(&sender.state);
@@ -117,9 +118,9 @@ impl<T> FanOut<T> {
         rest.history = Some(std::mem::replace(&mut self.history, History::new(0)));
     }
 
-    /// Counts events that were accepted but will not be offered as abandoned, because the thread
-    /// that runs the fan-out is unwinding. Returns the events, so that the caller can run their
-    /// destructors last.
+    /// Counts as abandoned the accepted events that will not be offered because the thread running
+    /// the fan-out is unwinding. Returns these events, so that the caller can run their destructors
+    /// last.
     #[cold]
     pub(super) fn give_up(&mut self, steps: impl IntoIterator<Item = Step<T>>, bus: &BusState) -> Vec<T> {
         bus.abandon();
@@ -151,14 +152,15 @@ impl<T: Clone> FanOut<T> {
     ///
     /// 1. Accept and complete the events.
     /// 2. Share the events, and offer them to each mailbox. If some of the events have to wait for
-    ///    capacity in a mailbox, call `pending` with the index of its sender.
+    ///    capacity in a mailbox, call `pending` with the index of the mailbox's sender.
     /// 3. Issue a single fence.
-    /// 4. Call `show` for each sender, to wake its reader or to note that the reader is asleep, and
-    ///    then call `shown`.
+    /// 4. Call `show` for each sender, to wake the sender's reader or to note that the reader is
+    ///    asleep, and then call `shown`.
     /// 5. Add the batch to the history, and drop events that no reader holds.
     ///
-    /// If `is_whole` is set, the caller has checked that the events fit into every mailbox, and
-    /// this thread must not run user code. No event is then lost, copied or dropped here.
+    /// If `is_whole` is set, the caller must have checked that the events fit into every mailbox,
+    /// and the current thread must not run user code. In this case, no event is lost, copied or
+    /// dropped here.
     #[inline]
     pub(super) fn offer(
         &mut self,
@@ -192,7 +194,7 @@ impl<T: Clone> FanOut<T> {
         full_fence();
         self.senders.iter_mut().map(|sender| &mut **sender).for_each(show);
         shown();
-        // Added last, because destructors may run here.
+        // The batch is added to the history last, because destructors may run here.
         if let Some(batch) = kept {
             self.history.keep(batch);
         }
@@ -224,9 +226,10 @@ impl<T: Clone> FanOut<T> {
         kept
     }
 
-    /// Processes a control entry. After a fence, calls `show` for each sender with news for its
-    /// reader, to wake the reader or to note that it is asleep. Returns the sender of a watcher
-    /// that was stopped before its registration. The caller must close its mailbox.
+    /// Processes a control entry. After a fence, calls `show` for each sender that has something
+    /// new for its reader. `show` wakes the reader or notes that the reader is asleep. If a watcher
+    /// was stopped before its registration, returns the watcher's sender. The caller must close
+    /// that sender's mailbox.
     pub(super) fn carry_out(
         &mut self,
         control: Control<T>,
@@ -243,8 +246,8 @@ impl<T: Clone> FanOut<T> {
             }
             Control::Flush(ticket) => {
                 // The registry's list also includes handlers that were stopped but are still
-                // handling queued events. A handler that is registered after the flush has an
-                // offset of zero, so the flush does not wait for it.
+                // handling queued events. If a handler is registered after the flush, its offset is
+                // zero, so the flush does not wait for the handler.
                 let offset = |state: Arc<WatcherState>| (state.decided(), state);
                 ticket.reach(bus.registry.unfinished().into_iter().map(offset).collect());
             }
@@ -262,8 +265,8 @@ impl<T: Clone> FanOut<T> {
     ///
     /// # Errors
     ///
-    /// Returns the sender if the watcher has already been stopped. The caller must close its
-    /// mailbox.
+    /// Returns the sender if the watcher has already been stopped. The caller must close the
+    /// sender's mailbox.
     fn register(
         &mut self,
         mut sender: Box<MailboxSender<T>>,
@@ -278,10 +281,11 @@ impl<T: Clone> FanOut<T> {
         };
         sender.state.set_start(start);
         if !sender.is_offered() {
-            // The reap requested by the stop cannot find this sender, and may already be over, so
-            // the mailbox is closed now. This does not apply to a handler that has abandoned its
-            // queue, because such a handler is not reaped. Its sender stays listed until the end,
-            // so that events accepted after the registration count as abandoned.
+            // The stopping thread has requested that the watcher be reaped, but reaping cannot find
+            // this sender, and may already have finished, so the mailbox is closed now. This does
+            // not apply to a handler that has abandoned its queue, because such a handler is not
+            // reaped. The handler's sender stays listed until the bus ends, so that events accepted
+            // after the registration count as abandoned.
             return Err(sender);
         }
         if start < newest {
@@ -305,7 +309,8 @@ impl<T: Clone> FanOut<T> {
         let mut reached = start;
         for (batch, range) in self.history.after(start) {
             sender.add_gap(batch.position(range.start) - 1 - reached);
-            // Wake the reader now, because the filter may take a long time for the next batch.
+            // Wake the reader now, because the filter may take a long time to process the next
+            // batch.
             show(sender);
             reached = batch.position(range.end - 1);
             sender.replay(batch.clone(), range, bus);
@@ -315,15 +320,16 @@ impl<T: Clone> FanOut<T> {
     }
 }
 
-/// Wakes a sleeping reader, and empties the queue of a reader that is gone. The caller must have
-/// fenced since its offer. Returns whether the reader was asleep.
+/// Wakes the sender's reader if it is asleep, and empties the queue if the reader is gone. The
+/// caller must have issued a fence since its offer. Returns whether the reader was asleep.
 pub(super) fn wake_or_drain<T>(sender: &mut MailboxSender<T>, bus: &BusState) -> bool {
     let slept = sender.state.wake_cell.wake();
     drain_gone(sender, bus);
     slept
 }
 
-/// Empties the queue of a reader that is gone. The caller must have fenced since its offer.
+/// Empties the sender's queue if the reader is gone. The caller must have issued a fence since its
+/// offer.
 pub(super) fn drain_gone<T>(sender: &mut MailboxSender<T>, bus: &BusState) {
     if sender.state.is_gone() {
         drop(sender.drain(bus.is_abandoned()));
@@ -331,7 +337,7 @@ pub(super) fn drain_gone<T>(sender: &mut MailboxSender<T>, bus: &BusState) {
     }
 }
 
-/// The remains of closed mailboxes. Their destructors run user code.
+/// The remains of closed mailboxes, whose destructors run user code.
 pub(super) struct Rest<T> {
     #[allow(clippy::vec_box, reason = "they come from a list of boxes")]
     senders: Vec<Box<MailboxSender<T>>>,

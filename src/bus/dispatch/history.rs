@@ -1,5 +1,5 @@
-//! The history, which keeps the newest events of the bus for watchers that start in the past. It
-//! holds the batches that the watchers share, without copying any events.
+//! The history, which keeps the newest events of the bus for watchers that start in the past. The
+//! history holds the same batches that the watchers share, without copying any events.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,13 +8,13 @@ use crate::bus::mailbox::SharedBatch;
 use crate::sync::Arc;
 
 pub(super) struct History<T> {
-    /// The batches, oldest first. Their events have increasing positions, without holes inside a
-    /// batch.
+    /// The batches, oldest first. The events in the batches have increasing positions, without
+    /// holes inside a batch.
     batches: VecDeque<Arc<SharedBatch<T>>>,
-    /// The number of events in all batches. It exceeds `limit` by fewer events than the first batch
-    /// holds.
+    /// The number of events in all batches, which exceeds `limit` by fewer events than the first
+    /// batch holds.
     events: usize,
-    /// The number of newest events from which a watcher may start.
+    /// The number of newest events that a watcher may start from.
     limit: usize,
 }
 
@@ -28,8 +28,8 @@ impl<T> History<T> {
         self.limit > 0
     }
 
-    /// Adds a batch, and drops batches that have no event among the newest `limit` events. The
-    /// destructors of their events may run here.
+    /// Adds a batch, and drops every batch that contains none of the newest `limit` events. The
+    /// destructors of events in the dropped batches may run here.
     pub(super) fn keep(&mut self, batch: Arc<SharedBatch<T>>) {
         if !self.keeps_events() {
             return;
@@ -44,14 +44,14 @@ impl<T> History<T> {
             self.events = rest;
             self.batches.pop_front();
         }
-        // As batches become larger, fewer of them are kept.
+        // As batches become larger, fewer batches are kept, so the list can shrink.
         let held = self.batches.len();
         if self.batches.capacity() > 64 && held < self.batches.capacity() / 4 {
             self.batches.shrink_to(2 * held);
         }
     }
 
-    /// Returns the position before the oldest event, or `None` if there are no events.
+    /// Returns the position before the oldest event, or `None` if the history is empty.
     pub(super) fn position_before(&self) -> Option<u64> {
         let oldest = self.batches.front()?;
         Some(oldest.position(self.too_old()) - 1)

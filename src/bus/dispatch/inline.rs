@@ -1,32 +1,33 @@
 //! The front of an inline bus, which has neither a thread nor an incoming queue. Each publish call
-//! offers its events to the watchers itself, under a single lock.
+//! offers its events to the watchers itself, while holding a single lock.
 //!
 //! Between two calls, every accepted event is in each watcher's queue, or is counted as filtered or
-//! lost. No event is ever pending. A call consists of these steps:
+//! lost. No event is ever pending. A call consists of the following steps:
 //!
-//! 1. Take the lock. From now on, this thread is the *owner*.
+//! 1. Take the lock. From now on, the current thread is the *owner*.
 //! 2. If the bus is closing, refuse the entry. If a watcher with `Wait` has no capacity, refuse the
 //!    entry as well. The caller then waits without holding the lock, and tries again.
 //! 3. Accept the events, and offer them to each mailbox in turn. Issue a fence, and note the
 //!    sleeping readers.
 //! 4. Process the entries that user code has added during the call (`nested.rs`).
-//! 5. End the ownership. If work has become due (reaping a watcher or closing the bus), do it, and
-//!    end the ownership again.
-//! 6. Release the lock. Wake readers and publishers only after that, because a waker is user code
-//!    and may take locks. Nested calls leave their wake-ups to the owner, too.
+//! 5. End the ownership. If work has become due (reaping a watcher or closing the bus), do this
+//!    work, and end the ownership again.
+//! 6. Release the lock. Wake readers and publishers only after releasing the lock, because a waker
+//!    is user code and may take locks. Nested calls leave their wake-ups to the owner as well.
 //!
 //! # Rules
 //!
 //! - Publishing, registration, flushes and gaps wait for the lock. Receiving, `stop`, dropping a
-//!   watcher, `close`, `shutdown`, `stats` and dropping the last handle do not wait for it. They
-//!   leave due work to the owner (`state/owner.rs`).
+//!   watcher, `close`, `shutdown`, `stats` and dropping the last handle do not wait for the lock.
+//!   These calls leave due work to the owner (`state/owner.rs`).
 //! - No thread holds the lock while waiting for capacity, a deadline or a reader.
-//! - Filters, `on_drop`, the `Clone` and `Drop` of events, and the completion run under the lock.
-//!   Destructors of closures run without it. Lock order: `InlineFront::core` before
-//!   `NestedEntries::list`, `SliceQueue::Growing`, `SliceQueue::Ring`, `FlushTicket::handlers`,
-//!   `Registry::entries`, `Registry::reapable` and `Fake::state`.
-//! - A call made from inside a call of another inline bus tries to acquire the lock for a bounded
-//!   time.
+//! - Filters, `on_drop`, the `Clone` and `Drop` of events, and the completion function run while
+//!   the lock is held. The destructors of a removed watcher's closures run after the lock has been
+//!   released. Lock order: `InlineFront::core` before `NestedEntries::list`, `SliceQueue::Growing`,
+//!   `SliceQueue::Ring`, `FlushTicket::handlers`, `Registry::entries`, `Registry::reapable` and
+//!   `Fake::state`.
+//! - If a call is made from inside a call to another inline bus, it tries to acquire the lock only
+//!   for a bounded time.
 
 use std::time::Duration;
 
@@ -42,8 +43,9 @@ use super::fan_out::{Completion, FanOut, drain_gone};
 use super::later::Later;
 use super::nested::NestedEntries;
 
-/// How long a call made from inside a call of another inline bus tries to acquire the lock. Without
-/// this limit, two buses whose filters publish on each other would wait forever.
+/// The maximum time for which a call made from inside a call to another inline bus tries to acquire
+/// the lock. Without this limit, two threads could wait for each other forever if the filters of
+/// two buses publish on each other's bus.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 pub(crate) struct InlineFront<T> {
@@ -51,10 +53,10 @@ pub(crate) struct InlineFront<T> {
     nested: NestedEntries<T>,
 }
 
-/// The state protected by the lock.
+/// The state protected by the bus's lock.
 struct Core<T> {
     fan_out: FanOut<T>,
-    /// Whether a wake-up has been requested from a reader for when there is capacity.
+    /// Whether any reader has been asked to wake a publisher once there is capacity.
     has_wishes: bool,
     has_ended: bool,
 }
@@ -89,7 +91,7 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
     ///
     /// # Errors
     ///
-    /// Returns the entry and the reason if it was refused.
+    /// If the entry is refused, returns the entry and the reason.
     pub(crate) fn control(&self, control: Control<T>, bus: &BusState) -> Result<(), (Control<T>, Refusal)> {
         if bus.is_closing() {
             return Err((control, Refusal::Closed));
@@ -108,8 +110,8 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
         self.enter().is_none_or(|mut core| core.room_or_wish(None, 1, call, bus).is_some())
     }
 
-    /// Takes the lock. Returns `None` if this takes too long from inside a call of another inline
-    /// bus.
+    /// Takes the lock. From inside a call to another inline bus, returns `None` if acquiring the
+    /// lock takes too long.
     fn enter(&self) -> Option<TryMutexGuard<'_, Core<T>>> {
         if !InsideCall::is_marked() {
             return Some(self.core.lock());
@@ -130,8 +132,9 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
 
 impl<T: Clone + Send + Sync + 'static> Drive for Arc<InlineFront<T>> {
     fn drive(&self, bus: &BusState) {
-        // If the lock is taken although there is no owner, another thread holds the lock and either
-        // is about to become the owner or has just ended its ownership.
+        // If the lock is held although there is no owner, the thread that holds the lock is about
+        // to become the owner, has just ended its ownership, or is only checking for capacity
+        // (`has_room`).
         while !bus.owner.ask() {
             if let Some(guard) = self.core.try_lock() {
                 let mut turn = Turn::begin(self, guard, bus);
@@ -144,7 +147,7 @@ impl<T: Clone + Send + Sync + 'static> Drive for Arc<InlineFront<T>> {
     }
 }
 
-/// One of the owner's outermost calls. Dropping it ends the ownership and releases the lock.
+/// One of the owner's outermost calls. Dropping a `Turn` ends the ownership and releases the lock.
 struct Turn<'f, T: Clone + Send + Sync + 'static> {
     front: &'f InlineFront<T>,
     bus: &'f BusState,
@@ -155,7 +158,8 @@ struct Turn<'f, T: Clone + Send + Sync + 'static> {
     /// Whether the call was refused for lack of capacity, and has requested that the readers wake a
     /// publisher.
     is_refused: bool,
-    /// Whether the call has been completed. This stays `false` if an unexpected panic unwinds.
+    /// Whether the call has been completed. This field stays `false` if an unexpected panic unwinds
+    /// the thread.
     is_whole: bool,
 }
 
@@ -211,7 +215,8 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
             Entry::Batch(events) if events.len() > room => {
                 return self.accept_in_parts(std::mem::take(events), room, call);
             }
-            // The entry is not moved, because each move of a large event uses stack space.
+            // The entry is not moved, because each time a large event is moved, it uses stack
+            // space.
             _ => {}
         }
         self.front.nested.set_events_left(room - entry.len());
@@ -220,7 +225,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
     }
 
     /// Accepts events like [`accept`](Self::accept) if there is capacity for only the first `room`
-    /// events. Moves each event once, however small the parts are.
+    /// events. Each event is moved only once, however small the parts are.
     fn accept_in_parts(
         &mut self,
         events: Vec<T>,
@@ -247,16 +252,16 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         }
     }
 
-    /// Returns the reason for the refusal.
+    /// Returns the reason why an entry is refused.
     fn refusal(&self) -> Refusal {
         if self.bus.is_closing() { Refusal::Closed } else { Refusal::Full }
     }
 
-    /// Returns how many of the events there is capacity for. If there is no capacity, returns
+    /// Returns the number of events for which there is capacity. If there is no capacity, returns
     /// `None`, and requests that readers wake a publisher once they free capacity for the events.
     fn room_for(&mut self, events: &mut [T], call: &mut Call) -> Option<usize> {
         let core = self.core.as_mut()?;
-        // If filters are run in this function, a mailbox is full, so code in a filter must not add
+        // If this function runs filters, a mailbox is full, so code in a filter must not add
         // events.
         self.front.nested.set_events_left(0);
         let most = events.len();
@@ -266,7 +271,8 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
     }
 
     /// Offers events, and notes the sleeping readers. If a watcher with `WaitFor` has no capacity
-    /// for some of the events, it has been full for its whole limit, and loses these events.
+    /// for some of the events, its queue has been full for the watcher's whole time limit, and the
+    /// watcher loses these events.
     fn offer(&mut self, events: Entry<T>, call: Option<&Call>) {
         let (Some(core), bus, later) = (self.core.as_mut(), self.bus, &mut self.later) else {
             return;
@@ -281,7 +287,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         let (Some(core), bus, later) = (self.core.as_mut(), self.bus, &mut self.later) else {
             return;
         };
-        // After a flush, its caller checks the ticket next.
+        // After a flush has been processed, the flush's caller checks the ticket next.
         let stopped = core.fan_out.carry_out(control, bus, |sender| show(sender, later, bus));
         if let Some(stopped) = stopped {
             later.close(stopped, bus);
@@ -332,7 +338,8 @@ impl<T: Clone + Send + Sync + 'static> Drop for Turn<'_, T> {
             self.bus.owner.set();
             self.reap_or_end();
         }
-        // A publisher that got a turn but did not use it must not delay other publishers.
+        // If a publisher got a turn but did not use it, the publisher must not delay other
+        // publishers.
         let is_refused = self.is_refused;
         if self.core.as_mut().is_some_and(|core| !is_refused && core.passes_turn_on(self.bus)) {
             self.later.note_room();
@@ -344,8 +351,8 @@ impl<T: Clone + Send + Sync + 'static> Drop for Turn<'_, T> {
 }
 
 impl<T> Core<T> {
-    /// Passes on the decisions of filters that a publish call has already run on its first event,
-    /// so that these filters are not run again.
+    /// If a publish call has already run filters on its first event, passes on the decisions of
+    /// these filters, so that they are not run again.
     fn use_decisions(&mut self, call: Option<&Call>) {
         if let Some(call) = call.filter(|call| call.has_asked()) {
             self.fan_out.senders.iter_mut().for_each(|sender| sender.set_judged(call));
@@ -366,17 +373,17 @@ impl<T> Core<T> {
             return room;
         }
         // A batch waits until there is capacity for many events, unless other publishers are
-        // waiting, because they may need only one slot.
+        // waiting, because those publishers may need only one slot.
         self.wish_for(if bus.room.has_several() { 1 } else { events }, bus);
         self.room_for(first, call, bus)
     }
 
-    /// Returns how many events there is capacity for. Returns `None` if there is no capacity.
-    /// `first` is the first of these events, if known. If only watchers with filters are full,
-    /// their filters are run on it.
+    /// Returns the number of events for which there is capacity. Returns `None` if there is no
+    /// capacity. `first` is the first event to be published, if known. If only watchers with
+    /// filters are full, their filters are run on that event.
     fn room_for(&mut self, first: Option<&mut T>, call: &mut Call, bus: &BusState) -> Option<usize> {
         let (mut least, mut asks) = (usize::MAX, false);
-        // Each sender records since when it has had no capacity.
+        // Each sender records the time since which it has had no capacity.
         for sender in &mut self.fan_out.senders {
             match sender.room(&bus.clock, call) {
                 Room::For(events) => least = least.min(events),
@@ -402,8 +409,8 @@ impl<T> Core<T> {
     }
 
     /// Requests that the readers of full mailboxes wake a publisher once there is capacity for this
-    /// many events. The caller must then check again, because a reader frees capacity, fences, and
-    /// then checks for the request.
+    /// many events. The caller must then check for capacity again, because a reader frees capacity,
+    /// issues a fence, and then checks for the request.
     #[cold]
     fn wish_for(&mut self, events: usize, bus: &BusState) {
         self.has_wishes = true;
@@ -418,9 +425,9 @@ impl<T> Core<T> {
         full_fence();
     }
 
-    /// Returns whether another publisher is waiting and there may be capacity for it. If there is
-    /// no capacity, a reader that frees capacity will wake the publisher. If no publisher is
-    /// waiting, the readers need not wake one.
+    /// Returns whether another publisher is waiting and there may be capacity for its events. If
+    /// there is no capacity, a reader that frees capacity will wake the publisher. If no publisher
+    /// is waiting, the readers need not wake a publisher.
     fn passes_turn_on(&mut self, bus: &BusState) -> bool {
         if !bus.room.is_waited_for() {
             if std::mem::take(&mut self.has_wishes) {
@@ -436,8 +443,9 @@ impl<T> Core<T> {
         least > 0 || is_any_free && bus.room.passes_behind()
     }
 
-    /// Returns how many events all watchers that publishers wait for have capacity for, and whether
-    /// any of these watchers has capacity. For callers that do not publish.
+    /// Returns the number of events for which all watchers that publishers wait for have capacity,
+    /// and whether any of these watchers has capacity. This function is for callers that do not
+    /// publish.
     fn look(&mut self, bus: &BusState) -> (usize, bool) {
         let (mut least, mut is_any_free) = (usize::MAX, false);
         // If there is no watcher that publishers wait for, the loop is skipped.
@@ -453,8 +461,8 @@ impl<T> Core<T> {
     }
 }
 
-/// Notes a sleeping reader, and empties the queue of a reader that is gone. The caller must have
-/// fenced since its offer.
+/// Notes the sender's reader if it is asleep, and empties the queue if the reader is gone. The
+/// caller must have issued a fence since its offer.
 fn show<T>(sender: &mut MailboxSender<T>, later: &mut Later<T>, bus: &BusState) {
     later.note(&sender.state);
     drain_gone(sender, bus);

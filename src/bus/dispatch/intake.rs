@@ -1,8 +1,9 @@
 //! The intake, which takes entries out of the incoming queue and has the fan-out offer their
 //! events.
 //!
-//! Only one thread at a time runs it, holding its lock. This is the dispatcher for as long as it is
-//! awake, a publisher that delivers directly (`direct.rs`), or a reader that pulls (`pull.rs`).
+//! Only one thread at a time runs the intake, while holding the intake's lock. This thread is the
+//! dispatcher for as long as the dispatcher is awake, a publisher that is delivering directly
+//! (`direct.rs`), or a reader that is pulling (`pull.rs`).
 
 use crate::bus::mailbox::{Entry, MailboxSender, discard};
 use crate::bus::options::BusOptions;
@@ -22,8 +23,8 @@ pub(super) struct Intake<T> {
     pub(super) controls: Arc<Controls<T>>,
     pub(super) fan_out: FanOut<T>,
     pub(super) max_batch: usize,
-    /// The indices of the fan-out's senders that have pending events. While there are any, no entry
-    /// is processed, and only the dispatcher modifies the intake.
+    /// The indices of the fan-out's senders that have pending events. While any events are pending,
+    /// no entry is processed, and only the dispatcher modifies the intake.
     pending: Vec<usize>,
     /// An entry that has been taken out of the queue but belongs to the next round. The next round
     /// begins once no events are pending and the control entries with a place before this entry
@@ -31,7 +32,7 @@ pub(super) struct Intake<T> {
     pub(super) carried: Option<Entry<T>>,
     /// The total number of entries taken out of the incoming queue.
     pub(super) received: u64,
-    /// The number of deliveries since the last one that found a sleeping reader.
+    /// The number of deliveries since the last delivery that found a sleeping reader.
     pub(super) unheard: u32,
     /// The number of entries that threads other than the dispatcher have taken out of the incoming
     /// queue since the dispatcher's nap began.
@@ -74,7 +75,7 @@ impl<T> Intake<T> {
     }
 
     /// Returns the number of entries from the incoming queue that have been offered, including
-    /// those with pending events.
+    /// entries with pending events.
     fn offered(&self) -> u64 {
         self.received - u64::from(self.carried.is_some())
     }
@@ -82,8 +83,8 @@ impl<T> Intake<T> {
     /// Collects events, starting with the first entry, until there are `most` events, no entry is
     /// waiting, or an entry does not belong to the batch. An entry does not belong to the batch if
     /// it is too large, or if, according to `is_late`, a control entry may have its place before
-    /// it. Such an entry is carried from then on. Returns the events, or `None` if the first entry
-    /// is carried.
+    /// that entry. If an entry does not belong to the batch, it is carried from then on. Returns
+    /// the events, or `None` if the first entry is carried.
     pub(super) fn gather(
         &mut self,
         first: Entry<T>,
@@ -91,7 +92,7 @@ impl<T> Intake<T> {
         is_late: impl Fn(&Controls<T>, u64) -> bool,
     ) -> Option<Entry<T>> {
         // This thread took the entry out of the queue, so it sees every control entry that was
-        // added before the publish call began.
+        // added before the entry's publish call began.
         if is_late(&self.controls, self.received - 1) || first.len() > most {
             self.carried = Some(first);
             return None;
@@ -150,8 +151,9 @@ impl<T> Intake<T> {
         !self.pending.is_empty()
     }
 
-    /// Returns whether nothing precedes the entries in the incoming queue, and no control entry is
-    /// waiting. Otherwise, only the dispatcher may run the intake.
+    /// Returns whether no carried entry or pending event precedes the entries in the incoming
+    /// queue, and no control entry is waiting. If this returns `false`, only the dispatcher may run
+    /// the intake.
     pub(super) fn is_clear(&self) -> bool {
         self.carried.is_none() && !self.is_blocked() && !self.controls.is_waiting()
     }
@@ -168,7 +170,7 @@ impl<T> Intake<T> {
     }
 
     /// Returns whether one of the events that end the dispatcher's sleep has happened. The caller
-    /// must have armed its wake cell, so that this is its second check.
+    /// must have armed its wake cell, so that this call is the caller's second check.
     pub(super) fn is_ready(&self, deadline: Deadline) -> bool {
         let BusState { clock, registry, .. } = &*self.bus;
         let is_ready = if self.is_blocked() {
@@ -205,15 +207,15 @@ impl<T> Intake<T> {
 }
 
 impl<T: Clone> Intake<T> {
-    /// Processes the control entries that are due. Returns whether any was due. While the
-    /// dispatcher is blocked, no control entry is due.
+    /// Processes the control entries that are due. Returns whether any control entry was due. While
+    /// the dispatcher is blocked, no control entry is due.
     pub(super) fn control(&mut self) -> bool {
         if self.is_blocked() || !self.controls.is_due(self.offered()) {
             return false;
         }
         while let Some(control) = self.controls.take_due(self.offered()) {
             // Reap first, so that watchers that were dropped before a flush are reaped before the
-            // flush.
+            // flush is processed.
             if self.bus.registry.must_reap() {
                 self.reap();
             }
@@ -226,16 +228,17 @@ impl<T: Clone> Intake<T> {
                 stopped.close(bus).wake_cell.wake();
             }
             if is_flush {
-                // No fence is needed, because a flush checks its condition under the ticket's lock.
-                // See `WaitQueue::wake`.
+                // No fence is needed, because a flush checks its condition while holding the
+                // ticket's lock. See `WaitQueue::wake`.
                 bus.done.wake_all();
             }
         }
         true
     }
 
-    /// Offers one batch that begins with this entry. Carries the first entry that does not belong
-    /// to the batch, which may be this entry, if a control entry has its place before it.
+    /// Offers one batch that begins with the given entry. The first entry that does not belong to
+    /// the batch is carried. This may be the given entry itself, if a control entry has its place
+    /// before the given entry.
     pub(super) fn round(&mut self, first: Entry<T>) {
         let before = self.received - 1;
         if let Some(events) = self.gather(first, self.max_batch, Controls::is_due) {
@@ -254,7 +257,7 @@ impl<T: Clone> Intake<T> {
         for &i in &*pending {
             let sender = &mut fan_out.senders[i];
             // An event that fits is not lost, even if its deadline has just passed. A stopped
-            // watcher gets no further events.
+            // watcher receives no further events.
             if !sender.state.is_stopped() {
                 sender.push_pending();
             }
@@ -275,7 +278,8 @@ impl<T: Clone> Intake<T> {
     }
 
     /// Offers events to every watcher without waiting. Watchers without capacity are added to
-    /// `pending`. `show` is called for each sender, and returns whether the reader was asleep.
+    /// `pending`. `show` is called for each sender, and returns whether the sender's reader was
+    /// asleep.
     pub(super) fn offer(
         &mut self,
         events: Entry<T>,

@@ -1,5 +1,5 @@
-//! The work that an inline bus's owner does after releasing the lock, which is waking readers and
-//! publishers, and running destructors.
+//! The work that an inline bus's owner does after releasing the lock. This work consists of waking
+//! readers and publishers, and running destructors.
 
 use crate::bus::mailbox::{MailboxSender, discard};
 use crate::bus::state::{BusState, WatcherState};
@@ -9,14 +9,14 @@ use crate::sync::Arc;
 use super::fan_out::{FanOut, Rest};
 
 /// The work left over by one call. Most calls leave no work or only one reader to wake, and do not
-/// allocate here.
+/// allocate memory here.
 pub(super) struct Later<T> {
     reader: Option<Arc<WatcherState>>,
     more: Option<Box<Work<T>>>,
 }
 
 struct Work<T> {
-    /// The readers to wake, besides the first one.
+    /// The readers to wake in addition to the first reader.
     readers: Vec<Arc<WatcherState>>,
     publishers: Publishers,
     rest: Rest<T>,
@@ -25,7 +25,7 @@ struct Work<T> {
     was_due: bool,
 }
 
-/// Which of the publishers waiting for capacity to wake.
+/// Specifies which of the publishers waiting for capacity must be woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Publishers {
     None,
@@ -57,8 +57,8 @@ impl<T> Later<T> {
         self.more.get_or_insert_default()
     }
 
-    /// Records a reader if it is asleep. The caller must have fenced after the changes that the
-    /// reader is to see.
+    /// Records a reader if it is asleep. The caller must have issued a fence after making the
+    /// changes that the reader must see.
     #[inline]
     pub(super) fn note(&mut self, state: &Arc<WatcherState>) {
         if state.wake_cell.is_armed() {
@@ -109,7 +109,7 @@ impl<T> Later<T> {
         self.work().events = events;
     }
 
-    /// Does all of the work. The caller must have released the lock.
+    /// Does all of the recorded work. The caller must have released the lock.
     #[inline]
     pub(super) fn carry_out(&mut self, bus: &BusState) {
         if self.reader.is_some() || self.more.is_some() {
@@ -131,8 +131,8 @@ impl<T> Later<T> {
         }
         match work.publishers {
             Publishers::None => {}
-            // No fence is needed, because a waiting publisher has checked under the lock that has
-            // been released.
+            // No fence is needed, because a waiting publisher has checked for capacity while
+            // holding the lock that has since been released.
             Publishers::Next => bus.room.pass_on(),
             Publishers::All => bus.room.wake_all(),
         }
@@ -142,7 +142,7 @@ impl<T> Later<T> {
             bus.set_ended();
         }
         if work.was_due {
-            // No fence is needed, because the owner has seen the due work in an exchange.
+            // No fence is needed, because the owner has seen the due work in an atomic exchange.
             bus.done.wake_all();
         }
         drop(history);

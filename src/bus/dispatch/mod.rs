@@ -1,6 +1,7 @@
-//! The path from an entry to the mailboxes. It consists of the fan-out, which offers events to the
-//! watchers, and the two parts that run the fan-out. The dispatcher is a thread that takes entries
-//! out of the incoming queue. The front of an inline bus takes entries from the publishing thread.
+//! The path that entries take to the mailboxes. This path consists of the fan-out, which offers
+//! events to the watchers, and the two components that can run the fan-out. One component is the
+//! dispatcher, a thread that takes entries out of the incoming queue. The other component is the
+//! front of an inline bus, which takes entries from the publishing thread.
 
 mod controls;
 mod direct;

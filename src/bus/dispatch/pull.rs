@@ -2,28 +2,30 @@
 //! incoming queue itself.
 //!
 //! If publishers are faster than a reader that the dispatcher waits for, the dispatcher and the
-//! reader wake each other once every few hundred events. Pulling avoids these wake-ups. While it
-//! pulls, the reader is responsible for the entries in the incoming queue:
+//! reader wake each other once every few hundred events. Pulling avoids these wake-ups. While the
+//! reader is pulling, it is responsible for the entries in the incoming queue:
 //!
-//! - *Lend*: the dispatcher lends the fan-out after a number of rounds in which the reader never
-//!   slept, provided that the bus has a single watcher, which has no filter and a policy that makes
-//!   the dispatcher wait. The dispatcher then releases the intake's lock, and naps.
-//! - *Pull*: a reader that finds its mailbox empty tries to acquire the lock, and offers the
+//! - *Lend*: the dispatcher lends the fan-out to the reader after a number of rounds in which the
+//!   reader never slept. The bus must have only a single watcher, and this watcher must have no
+//!   filter and a policy that makes the dispatcher wait. After lending the fan-out, the dispatcher
+//!   releases the intake's lock, and naps.
+//! - *Pull*: if the reader finds its mailbox empty, it tries to acquire the lock, and offers the
 //!   waiting entries.
 //! - *Hand back*: before the reader sleeps, it sets the gate's idle bits. From then on, the
-//!   publishers are responsible. If an entry or a publisher is already waiting, or if the reader
-//!   does not get the lock, it wakes the dispatcher.
+//!   publishers are responsible for the entries. If an entry or a publisher is already waiting, or
+//!   if the reader does not acquire the lock, the reader wakes the dispatcher.
 //!
-//! The dispatcher can take the fan-out back, too. It does so when a thread wakes it (for a control
-//! entry, a stop or the close), or when a nap ends and the reader has not taken all entries that
-//! were waiting when the nap began. A slow or stalled reader can therefore delay queued entries by
-//! two naps. The dispatcher does not lend again until the reader has received everything that had
-//! been sent to it by then, so a reader that does not read causes such a delay only once.
-//! Responsibility changes only under the lock.
+//! The dispatcher can also take the fan-out back. It does so when a thread wakes the dispatcher
+//! (for a control entry, to stop a watcher, or to close the bus), or when a nap ends and the reader
+//! has not taken all entries that were waiting when the nap began. A slow or stalled reader can
+//! therefore delay queued entries by two naps. The dispatcher does not lend again until the reader
+//! has received everything that had been sent to it by then. If a reader does not read, it
+//! therefore causes such a delay only once. Responsibility for the entries changes only while the
+//! lock is held.
 //!
-//! Adding a control entry while the fan-out is lent may fail to wake the dispatcher, because the
-//! caller does not fence. In that case, the entry waits like an event, for the reader or for two
-//! naps.
+//! A thread that adds a control entry while the fan-out is lent may fail to wake the dispatcher,
+//! because that thread does not issue a fence. In that case, the control entry waits like an event,
+//! for the reader or for two naps.
 
 use std::time::Duration;
 
@@ -44,8 +46,8 @@ impl<T: Clone + Send + Sync> Upstream for Arc<SharedIntake<T>> {
     fn pull(&self, least: usize) {
         let Some(offered) = self.offer_lent(least) else { return };
         if offered.taken > 0 {
-            // The waker of a publishing task may be called here. If it publishes itself, it must
-            // not wait for capacity that only this reader frees.
+            // The waker of a publishing task may be called here. If the waker publishes an event,
+            // it must not wait for capacity that only this reader frees.
             let _mark = BusThread::enter(self.bus.id);
             self.bus.room.wake(offered.taken);
         }
@@ -57,7 +59,8 @@ impl<T: Clone + Send + Sync> Upstream for Arc<SharedIntake<T>> {
     fn hand_back(&self) {
         if let Some(mut intake) = self.intake.try_lock() {
             if !self.bus.is_lent() {
-                // Another thread has become responsible, and has checked the queue since then.
+                // Another thread has become responsible for the entries, and has checked the queue
+                // since then.
                 return;
             }
             self.bus.set_lent(false);
@@ -74,7 +77,7 @@ impl<T: Clone + Send + Sync> Upstream for Arc<SharedIntake<T>> {
 }
 
 impl<T> SharedIntake<T> {
-    /// Returns whether publishers, and a reader that pulls, may deliver events.
+    /// Returns whether publishers and a pulling reader may deliver events.
     pub(crate) fn is_direct(&self) -> bool {
         self.is_direct
     }
@@ -91,7 +94,8 @@ impl<T: Clone> SharedIntake<T> {
     #[cold]
     pub(crate) fn relieve(&self) {
         let is_stuck = self.offer_lent(1).is_some_and(|offered| offered.is_stuck);
-        // Waking a waiting publisher takes a lock, so the dispatcher does it.
+        // Waking a waiting publisher involves taking a lock, so the dispatcher wakes waiting
+        // publishers.
         if is_stuck || self.bus.room.is_waited_for() {
             self.bus.dispatcher.wake();
         }
@@ -135,7 +139,7 @@ impl<T> Intake<T> {
 
 impl<T: Clone> Dispatcher<T> {
     /// Lends the fan-out to the reader, if the bus has only one reader and that reader is busy.
-    /// Returns once the dispatcher is responsible for the entries again.
+    /// Returns once the dispatcher is again responsible for the entries.
     pub(super) fn lend<'d>(
         &'d self,
         mut intake: TryMutexGuard<'d, Intake<T>>,
@@ -146,8 +150,9 @@ impl<T: Clone> Dispatcher<T> {
         let (bus, clock) = (&self.shared.bus, Clock::system());
         bus.dispatcher.arm();
         bus.set_lent(true);
-        // The reader arms its cell, fences, and checks the flag. Either it sees the flag and hands
-        // back the fan-out, or this thread sees that the cell is armed.
+        // The reader arms its wake cell, issues a fence, and checks the flag. Either the reader
+        // sees the flag and hands back the fan-out, or this thread sees that the wake cell is
+        // armed.
         full_fence();
 
         while !intake.is_needed() {

@@ -6,32 +6,34 @@ use crate::error::PublishError;
 use super::publisher::Publisher;
 
 impl<T: Clone + Send + Sync + 'static> Publisher<T> {
-    /// Publishes a gap, which reports to every watcher that this many events are missing here. A
-    /// gap needs no capacity.
+    /// Publishes a gap, which reports to every watcher that the given number of events is missing
+    /// at this point. Publishing a gap does not need any capacity.
     ///
-    /// A bridge from another bus or from a broker uses this to report events that it knows it has
-    /// lost. The gap has its own place in the single order of events. Every watcher registered
-    /// before the gap receives it there as [`Delivery::Lagged`](crate::Delivery::Lagged), combined
-    /// with the events that the watcher itself has lost at this point. Filters do not see the gap.
-    /// Publishing a gap of zero events has no effect.
+    /// A bridge from another bus or from a broker publishes a gap to report events that it knows it
+    /// has lost. The gap has its own place in the bus's single order of events. At this place,
+    /// every watcher registered before the gap receives
+    /// [`Delivery::Lagged`](crate::Delivery::Lagged), which also counts the events that the watcher
+    /// itself has lost there. A gap is not passed to filters. Publishing a gap of zero events has
+    /// no effect.
     ///
     /// A gap takes up no capacity in the incoming queue or in a watcher's queue, so no policy
-    /// applies to it. Gaps at the same point are received as a single gap. The missing events count
-    /// as [`missed`](crate::stats::BusStats::missed), but not as accepted or offered. A gap is
-    /// truncated at position 2<sup>62</sup>, so that no count overflows.
+    /// applies to the gap. If several gaps are published at the same point, watchers receive them
+    /// as a single gap. The missing events count as [`missed`](crate::stats::BusStats::missed), but
+    /// not as accepted or offered. A gap is truncated at position 2<sup>62</sup>, so that no count
+    /// overflows.
     ///
     /// # Errors
     ///
     /// - [`PublishError::Closed`] if the bus is closed.
-    /// - [`PublishError::Full`] only from inside a call of an inline bus. From inside a call of
-    ///   this bus, it is returned if that call has already added
-    ///   [`incoming_capacity`](crate::BusOptions::incoming_capacity) entries. From inside a call of
-    ///   another inline bus, it is returned if this bus's lock does not become free within 10 ms.
-    ///   Add the number of events to the next gap.
+    /// - [`PublishError::Full`] only from inside a call to an inline bus. From inside a call to
+    ///   this bus, `Full` is returned if that call has already added
+    ///   [`incoming_capacity`](crate::BusOptions::incoming_capacity) entries. From inside a call to
+    ///   another inline bus, `Full` is returned if this bus's lock does not become free within 10
+    ///   ms. After this error, add the number of events to the next gap.
     ///
     /// # Blocking
     ///
-    /// Does not wait for capacity. On an inline bus, this waits for the lock.
+    /// Does not wait for capacity. On an inline bus, waits for the bus's lock.
     ///
     /// # Examples
     ///

@@ -17,22 +17,23 @@ impl Handles {
         Self { open: AtomicUsize::new(1) }
     }
 
-    /// Adds a handle. The caller must already hold one.
+    /// Adds a handle. The caller must already hold a handle.
     pub(crate) fn add(&self) {
-        // Relaxed: the caller's own handle keeps the count above zero, and no data depends on it.
+        // Relaxed: the caller's own handle keeps the count above zero, and no data depends on the
+        // count.
         self.open.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds a handle if any handle is left. Returns whether one was left.
+    /// Adds a handle if any handle is left. Returns whether a handle was left.
     pub(crate) fn try_add(&self) -> bool {
         let add = |open: usize| (open > 0).then_some(open + 1);
         // Relaxed, both: only the modification order of this count matters, and no data depends on
-        // it.
+        // the count.
         self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
-    /// Removes a handle. Returns whether it was the last one, in which case the caller must close
-    /// the bus.
+    /// Removes a handle. Returns whether the removed handle was the last one. If so, the caller
+    /// must close the bus.
     pub(crate) fn remove(&self) -> bool {
         // Release: pairs with the fence in `BusState::close`, which follows the last removal, so
         // that everything done before any removal happens before the bus ends.

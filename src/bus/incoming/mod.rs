@@ -1,5 +1,6 @@
-//! The path of events and control entries into the bus. It leads through the gate into the incoming
-//! queue or the list next to it, or through the front of an inline bus.
+//! The path of events and control entries into the bus. The path leads through the gate into the
+//! incoming queue or into the list next to that queue. On an inline bus, the path leads through the
+//! front.
 
 mod gap;
 mod handles;

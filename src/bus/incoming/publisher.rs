@@ -10,20 +10,21 @@ use crate::sync::Arc;
 
 use super::queue::IncomingQueue;
 
-/// A handle that publishes events on a bus. It is `Send` and `Sync`. Cloning it increments one
-/// reference count, or two if the publisher belongs to a [`channel`](crate::channel).
+/// A handle that publishes events on a bus. A `Publisher` is `Send` and `Sync`. Cloning a publisher
+/// increments one reference count, or two if the publisher belongs to a
+/// [`channel`](crate::channel).
 ///
 /// # Ordering
 ///
 /// The events of all publishers are put into a single order, and every watcher receives its events
 /// in this order. Two events keep their order if one thread publishes them in sequence, or if two
-/// threads publish them and synchronise in between. Events in the same piece of a batch stay
-/// together.
+/// threads publish them and synchronise between the two calls. Events in the same piece of a batch
+/// stay together.
 ///
 /// # Overflow
 ///
-/// Publishing only involves the incoming queue. The methods differ in what they do if this queue is
-/// full:
+/// Publishing involves only the incoming queue. The publish methods differ in their behaviour when
+/// the incoming queue is full:
 ///
 /// - [`try_publish`](Self::try_publish) and [`try_publish_batch`](Self::try_publish_batch) return
 ///   [`Full`](PublishError::Full) with the refused events.
@@ -32,28 +33,28 @@ use super::queue::IncomingQueue;
 /// - [`publish`](Self::publish), [`publish_batch`](Self::publish_batch) and
 ///   [`publish_async`](Self::publish_async) wait for capacity.
 ///
-/// A full watcher queue does not make publishing fail. The watcher's
-/// [policy](crate::OverflowPolicy) determines what happens to the event there. The incoming queue
-/// fills up if the dispatcher is slower than the publishers, for example because it is waiting for
-/// a watcher.
+/// If a watcher's queue is full, publishing does not fail. Instead, the watcher's
+/// [policy](crate::OverflowPolicy) determines what happens to the event. The incoming queue fills
+/// up if the dispatcher is slower than the publishers, for example because it is waiting for a
+/// watcher.
 ///
 /// # Gaps
 ///
 /// If a publish call returns `Ok`, the event is offered to every watcher that was registered before
 /// the call, unless a shutdown with a deadline abandons it. A refused event does not cause a gap,
-/// because no watcher sees it. It is returned to the publisher and counted in
-/// [`BusStats`](crate::stats::BusStats).
+/// because no watcher sees the event. Instead, the event is returned to the publisher and counted
+/// in [`BusStats`](crate::stats::BusStats).
 ///
 /// # On an inline bus
 ///
 /// An [inline](crate::Broadcaster::new_inline) bus has no incoming queue. Each publish call takes
-/// the bus's lock, and offers the event to every watcher before it returns. If there is no capacity
-/// in the queue of a watcher with [`Wait`](crate::OverflowPolicy::Wait), or with `WaitFor` whose
-/// limit has not expired yet, the call returns `Full`, or waits if it is one of the waiting
-/// methods. If only the leading events of a batch fit, only these are accepted. Do not hold a lock
-/// that a filter, a hook, or the `Clone` or `Drop` of an event takes, because that code runs inside
-/// the publish call. If such code publishes on any bus, it receives `Full` where it would have to
-/// wait.
+/// the bus's lock, and offers the event to every watcher before it returns. If a watcher with the
+/// policy [`Wait`](crate::OverflowPolicy::Wait) has no capacity in its queue, the call returns
+/// `Full`, or waits if it is one of the waiting methods. The same applies to a watcher with
+/// `WaitFor` until its time limit expires. If only the leading events of a batch fit, only the
+/// leading events are accepted. Do not hold a lock that a filter, a hook, or the `Clone` or `Drop`
+/// of an event takes, because that code runs inside the publish call. If such code publishes on any
+/// bus, the publish call returns `Full` instead of waiting.
 ///
 /// # Ending
 ///
@@ -65,14 +66,14 @@ use super::queue::IncomingQueue;
 /// # Blocking
 ///
 /// Publishing methods without `try_` in their names wait while the incoming queue is full. On a
-/// thread of the bus, which runs a handler, a filter or a hook, they return `Full` instead, because
-/// the wait might never end.
+/// thread of the bus (in a handler, filter or hook), and inside a call to any inline bus, these
+/// methods return `Full` instead, because the wait might never end.
 ///
 /// # Cancel safety
 ///
 /// If a [`publish_async`](Self::publish_async) future is dropped before it is ready, nothing has
-/// been published, and the event is dropped with the future. A [`ready`](Self::ready) future holds
-/// no event, so dropping it loses nothing.
+/// been published, and the event is dropped with the future. A [`ready`](Self::ready) future does
+/// not hold an event, so no event is lost if the future is dropped.
 ///
 /// # Examples
 ///
@@ -96,8 +97,8 @@ impl<T> Publisher<T> {
         Self { incoming, keeps_open: false }
     }
 
-    /// Creates a publisher that keeps the bus open. The caller must hold a handle that keeps it
-    /// open.
+    /// Creates a publisher that keeps the bus open. The caller must hold a handle that keeps the
+    /// bus open.
     pub(crate) fn keeping_open(incoming: Arc<IncomingQueue<T>>) -> Self {
         incoming.handles.add();
         Self { incoming, keeps_open: true }
@@ -107,11 +108,11 @@ impl<T> Publisher<T> {
 impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// Publishes an event without waiting for capacity.
     ///
-    /// On an inline bus, this waits for the bus's lock. On any other bus, it does not wait for any
-    /// lock, registration, shutdown or watcher. If the dispatcher is asleep, this call delivers the
-    /// event [directly](crate::BusOptions::direct_delivery), or wakes the dispatcher with one
-    /// system call. The incoming queue is crossbeam's bounded channel, where a push may have to
-    /// retry while another publisher or the dispatcher is copying an entry.
+    /// On an inline bus, this method waits for the bus's lock. On any other bus, the method does
+    /// not wait for any lock, registration, shutdown or watcher. If the dispatcher is asleep, this
+    /// call delivers the event [directly](crate::BusOptions::direct_delivery), or wakes the
+    /// dispatcher with one system call. The incoming queue is crossbeam's bounded channel, where a
+    /// push may have to retry while another publisher or the dispatcher is copying an entry.
     ///
     /// # Errors
     ///
@@ -151,18 +152,20 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// # Errors
     ///
     /// - [`PublishError::Closed`] if the bus is closed, or is closed during the wait.
-    /// - [`PublishError::Full`] only on a thread where the wait might never end, which is in a
-    ///   handler, a filter or a hook of this bus.
+    /// - [`PublishError::Full`] only where the wait might never end. This is the case on a thread
+    ///   of this bus (in a handler, filter or hook), and inside a call to any inline bus (in a
+    ///   filter, a hook, or an event's `Clone` or `Drop`).
     ///
     /// # Blocking
     ///
     /// Blocks while the incoming queue is full. The queue stays full while the dispatcher is
     /// waiting for a watcher whose policy is [`Wait`](crate::OverflowPolicy::Wait). If one of your
-    /// threads reads such a watcher and also publishes on the same bus, it deadlocks once both
-    /// queues are full. On an inline bus, it deadlocks as soon as the watcher's queue is full. In
-    /// async code, the same happens if the watcher is read by another task on the same thread. The
-    /// bus cannot detect this. Use [`try_publish`](Self::try_publish) on such a thread. In an async
-    /// task, this method blocks the executor's thread, so use `publish_async` instead.
+    /// threads reads such a watcher and also publishes on the same bus, the thread deadlocks once
+    /// both queues are full. On an inline bus, such a thread deadlocks as soon as the watcher's
+    /// queue is full. In async code, the same deadlock occurs if the watcher is read by another
+    /// task on the same thread. The bus cannot detect such a deadlock. On such a thread, use
+    /// [`try_publish`](Self::try_publish). In an async task, this method blocks the executor's
+    /// thread, so use `publish_async` instead.
     ///
     /// # Examples
     ///
@@ -190,8 +193,9 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// # Errors
     ///
-    /// - [`PublishError::Full`] if no capacity was freed in time. On a thread of this bus, the
-    ///   method does not wait, and returns this error immediately if the queue is full.
+    /// - [`PublishError::Full`] if no capacity was freed in time. On a thread of this bus, and
+    ///   inside a call to any inline bus, the method does not wait for capacity, and returns this
+    ///   error if the queue is full.
     /// - [`PublishError::Closed`] if the bus is closed, or is closed during the wait.
     ///
     /// # Blocking
@@ -229,18 +233,18 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// piece also ends where it exhausts the capacity of a watcher that publishers wait for.
     ///
     /// The iterator is fully consumed before the first event is published. If `events` is a `Vec`,
-    /// this does not copy the events.
+    /// this step does not copy the events.
     ///
     /// # Errors
     ///
-    /// Same as [`publish`](Self::publish). The error contains the events that were not accepted.
-    /// All events before them were accepted.
+    /// Returns the same errors as [`publish`](Self::publish). The error contains the events that
+    /// were not accepted. All events before these events were accepted.
     ///
     /// # Blocking
     ///
     /// Blocks for each piece like [`publish`](Self::publish). In an async task, await `ready`, then
-    /// call [`try_publish_batch`](Self::try_publish_batch), and repeat both for as long as the call
-    /// returns events.
+    /// call [`try_publish_batch`](Self::try_publish_batch), and repeat both steps for as long as
+    /// `try_publish_batch` returns events.
     ///
     /// # Examples
     ///
@@ -258,13 +262,13 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         self.incoming.push_batch(events.into_iter().collect(), |entry| self.incoming.push(entry, None))
     }
 
-    /// Publishes as many leading pieces as currently fit. The iterator is fully consumed first, as
-    /// in [`publish_batch`](Self::publish_batch).
+    /// Publishes as many leading pieces of a batch as currently fit. The iterator is fully consumed
+    /// before the first event is published, as in [`publish_batch`](Self::publish_batch).
     ///
     /// # Errors
     ///
-    /// Same as [`try_publish`](Self::try_publish). The error contains the events that were not
-    /// accepted. All events before them were accepted.
+    /// Returns the same errors as [`try_publish`](Self::try_publish). The error contains the events
+    /// that were not accepted. All events before these events were accepted.
     ///
     /// # Examples
     ///
@@ -287,17 +291,17 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// Publishes an event once there is capacity, without blocking a thread. The bus wakes waiting
     /// publishers in turn, starting with the publisher that has waited longest.
     ///
-    /// A turn is not a lock. While there is capacity, any publisher may publish. If a publisher
-    /// does not use its turn immediately, the next publisher gets a turn as well, so a future that
-    /// is kept but not polled does not delay other publishers.
+    /// A turn does not lock out other publishers. While there is capacity, any publisher may
+    /// publish. If a publisher does not use its turn immediately, the next publisher gets a turn as
+    /// well, so a future that is kept but not polled does not delay other publishers.
     ///
     /// If the future is dropped before it is ready, nothing has been published, and the event is
-    /// dropped with it. If the event must not be lost, wait with [`ready`](Self::ready) and then
-    /// call [`try_publish`](Self::try_publish).
+    /// dropped with the future. If the event must not be lost, wait with [`ready`](Self::ready) and
+    /// then call [`try_publish`](Self::try_publish).
     ///
     /// # Errors
     ///
-    /// Same as [`publish`](Self::publish).
+    /// Returns the same errors as [`publish`](Self::publish).
     ///
     /// # Examples
     ///
@@ -327,16 +331,16 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
 
     /// Waits until the incoming queue may have capacity.
     ///
-    /// Another publisher may take the capacity first, so call this again if
-    /// [`try_publish`](Self::try_publish) returns `Full`. The future holds no event and reserves no
-    /// capacity, so dropping it loses nothing.
+    /// Another publisher may take the capacity first, so call `ready` again if
+    /// [`try_publish`](Self::try_publish) returns `Full`. The future does not hold an event or
+    /// reserve capacity, so nothing is lost if the future is dropped.
     ///
-    /// On a thread of this bus (in a handler, filter or hook), the future is ready immediately,
-    /// because the wait might never end.
+    /// On a thread of this bus (in a handler, filter or hook), and inside a call to any inline bus,
+    /// the future is ready immediately, because the wait might never end.
     ///
     /// # Errors
     ///
-    /// [`PublishError::Closed`] if the bus is closed, or is closed during the wait.
+    /// Returns [`PublishError::Closed`] if the bus is closed, or is closed during the wait.
     ///
     /// # Examples
     ///

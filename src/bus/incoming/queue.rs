@@ -1,4 +1,4 @@
-//! The path into a bus, which pushes entries and waits for capacity.
+//! The path into a bus, with the functions that push entries and wait for capacity.
 
 use crate::bus::dispatch::{Control, InlineFront, Refused, SharedIntake};
 use crate::bus::mailbox::{Call, Entry};
@@ -17,13 +17,13 @@ pub(crate) struct IncomingQueue<T> {
     pub(crate) bus: Arc<BusState>,
     /// The bus's options, which provide the defaults for its watchers.
     pub(crate) options: BusOptions,
-    /// The count of handles that keep the bus open.
+    /// Counts the handles that keep the bus open.
     pub(crate) handles: Handles,
     pub(crate) way: Way<T>,
 }
 
 impl<T> IncomingQueue<T> {
-    /// Creates the path into a bus with a dispatcher, and counts its first handle.
+    /// Creates the path into a bus with a dispatcher, and counts the bus's first handle.
     pub(crate) fn new(
         bus: Arc<BusState>,
         entries: Sender<Entry<T>>,
@@ -33,15 +33,15 @@ impl<T> IncomingQueue<T> {
         Self { bus, options, handles: Handles::new(), way: Way::Queue { entries, shared } }
     }
 
-    /// Creates the path into an inline bus, and counts its first handle.
+    /// Creates the path into an inline bus, and counts the bus's first handle.
     pub(crate) fn inline(bus: Arc<BusState>, front: Arc<InlineFront<T>>, options: BusOptions) -> Self {
         Self { bus, options, handles: Handles::new(), way: Way::Inline(front) }
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
-    /// Pushes an entry if there is capacity. If the queue is full, tries to get capacity freed with
-    /// [`Way::relieve`], and then tries once more. Does not wait for capacity.
+    /// Pushes an entry if there is capacity. If the queue is full, tries to free capacity with
+    /// [`Way::relieve`], and then tries to push the entry once more. Does not wait for capacity.
     #[inline]
     pub(crate) fn try_push(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
         match self.way.try_push(entry, &mut Call::default(), &self.bus) {
@@ -52,8 +52,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
     }
 
-    /// Pushes an entry, waiting for capacity until the deadline. On a thread of this bus, this does
-    /// not wait, because the capacity might never be freed.
+    /// Pushes an entry, waiting for capacity until the deadline. Does not wait if the current
+    /// thread [must not wait](Self::must_not_wait).
     pub(crate) fn push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
         let mut call = Call::default();
         match self.way.try_push(entry, &mut call, &self.bus) {
@@ -72,8 +72,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
     }
 
-    /// Adds a control entry. An inline bus processes it before the outermost call returns. Does not
-    /// wait for capacity.
+    /// Adds a control entry. An inline bus processes the entry before the outermost call returns.
+    /// Does not wait for capacity.
     ///
     /// # Errors
     ///
@@ -83,14 +83,14 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     }
 
     /// Returns whether the current thread must not wait for capacity, because the capacity might
-    /// never be freed. This is the case if the thread works for this bus, or holds the lock of some
-    /// inline bus, for which other threads may be waiting.
+    /// never be freed. A thread must not wait if it works for this bus, or if it holds the lock of
+    /// some inline bus, because other threads may be waiting for that lock.
     fn must_not_wait(&self) -> bool {
         self.bus.is_current() || InsideCall::is_marked()
     }
 
     /// Waits for capacity until the deadline, and pushes the value. The caller must already have
-    /// tried once.
+    /// tried to push the value once.
     #[cold]
     fn wait_push(
         &self,
@@ -106,20 +106,21 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
         let (mut place, clock) = (Place::new(&self.bus.room), &self.bus.clock);
         loop {
-            // Once its limit has passed, a watcher of an inline bus no longer blocks publishers.
+            // Once a watcher's limit has passed, the watcher no longer makes the publishers of an
+            // inline bus wait.
             let until = call.until;
             let attempt = || attempt_until(|call| self.attempt(held, call), call, until);
             match place.wait(clock, earlier(deadline, until), attempt) {
                 Ok(Some(result)) => return result,
                 Err(TimedOut) if clock.has_passed(deadline) => return self.last_attempt(held, call),
-                // If this attempt was this publisher's turn, the turn was not used.
+                // If this publisher made the attempt during its turn, it did not use the turn.
                 Ok(None) => self.bus.room.pass_on(),
                 Err(TimedOut) => {}
             }
         }
     }
 
-    /// Makes a last attempt, like [`try_push`](Self::try_push).
+    /// Makes a last attempt to push the value, like [`try_push`](Self::try_push).
     fn last_attempt(&self, held: &mut Option<Entry<T>>, call: &mut Call) -> Result<(), Refusal> {
         if self.way.relieve(&self.bus) {
             if let Some(result) = self.attempt(held, call) {
@@ -132,15 +133,16 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     /// Pushes the value like [`push`](Self::push), but asynchronously. A refused value stays in
     /// `held`. If the future is dropped before it is ready, nothing has been pushed.
     ///
-    /// The caller holds the value, so that the caller's future contains it only once. A future that
-    /// takes a value as an argument contains it twice, once as the argument and once as a variable.
+    /// The caller holds the value, so that the caller's future contains it only once. If a future
+    /// takes a value as an argument, it contains the value twice, once as the argument and once as
+    /// a variable.
     pub(crate) async fn push_async(&self, held: &mut Option<Entry<T>>) -> Result<(), Refusal> {
         let mut call = Call::default();
         if let Some(result) = self.attempt(held, &mut call) {
             return result;
         }
         self.wait_async(call, |call| match self.attempt(held, call) {
-            // On a thread of this bus, this may be the only thread that can free capacity.
+            // If the current thread must not wait, only this thread may be able to free capacity.
             None if self.must_not_wait() => Some(self.last_attempt(held, call)),
             result => result,
         })
@@ -156,8 +158,9 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
     }
 
-    /// Returns `Ok` if there may be capacity, or if this is a thread of the bus, which must not
-    /// wait. Returns an error if the bus is closed, and `None` if the caller has to wait.
+    /// Returns `Ok` if there may be capacity, or if the current thread
+    /// [must not wait](Self::must_not_wait). Returns an error if the bus is closed, and `None` if
+    /// the caller has to wait.
     fn readiness(&self, call: &mut Call) -> Option<Result<(), PublishError<()>>> {
         if self.bus.is_closed() {
             return Some(Err(PublishError::Closed(())));
@@ -165,8 +168,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         (self.must_not_wait() || self.way.has_room(call, &self.bus)).then_some(Ok(()))
     }
 
-    /// Waits until there may be capacity. Returns immediately on a thread of the bus, which must
-    /// not wait.
+    /// Waits until there may be capacity. Returns immediately if the current thread
+    /// [must not wait](Self::must_not_wait).
     pub(crate) async fn ready(&self) -> Result<(), PublishError<()>> {
         let mut call = Call::default();
         if let Some(result) = self.readiness(&mut call) {
@@ -178,8 +181,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         result
     }
 
-    /// Waits, in a task, until an attempt returns a result. The caller must already have made one
-    /// attempt.
+    /// Waits asynchronously until an attempt returns a result. The caller must already have made
+    /// one attempt.
     async fn wait_async<R>(&self, mut call: Call, mut attempt: impl FnMut(&mut Call) -> Option<R>) -> R {
         let bus = &*self.bus;
         loop {
@@ -187,16 +190,16 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
             let attempt = || attempt_until(&mut attempt, &mut call, until);
             match bus.waiting_by_the_clock(&bus.room, until, attempt).await {
                 Ok(Some(result)) => return result,
-                // If this attempt was this publisher's turn, the turn was not used.
+                // If this publisher made the attempt during its turn, it did not use the turn.
                 Ok(None) => bus.room.pass_on(),
-                // Once its limit has passed, a watcher of an inline bus no longer blocks
-                // publishers.
+                // Once a watcher's limit has passed, the watcher no longer makes the publishers of
+                // an inline bus wait.
                 Err(TimedOut) => {}
             }
         }
     }
 
-    /// Counts a refused event, and returns it in the publisher's error.
+    /// Counts a refused event, and returns the event to the publisher in an error.
     #[cold]
     pub(crate) fn refused_event(&self, refused: Refused<T>) -> PublishError<T> {
         let Refused(Entry::Event(event), refusal) = refused else {
@@ -222,7 +225,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
             }
             let mut events = events;
             // Any spare capacity would stay allocated along with the batch, but the bound on memory
-            // does not include it.
+            // does not include spare capacity.
             events.shrink_to_fit();
             return push(Entry::Batch(events)).map_err(|refused| self.refused_batch(refused, Vec::new()));
         }
@@ -249,8 +252,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     }
 }
 
-/// Makes an attempt. Returns `Some(None)` if it returned no result and the caller has to make the
-/// next attempt before `until`.
+/// Makes an attempt. Returns `Some(None)` if the attempt returned no result and the caller has to
+/// make the next attempt before `until`.
 #[allow(clippy::option_option, reason = "the outer one is the condition of a wait")]
 fn attempt_until<R>(
     mut attempt: impl FnMut(&mut Call) -> Option<R>,
@@ -265,8 +268,8 @@ fn earlier(one: Deadline, other: Deadline) -> Deadline {
     one.into_iter().chain(other).min()
 }
 
-/// Stores a refused value in `held`. This is a separate function because its copies of a large
-/// event would otherwise use stack space in each attempt.
+/// Stores a refused value in `held`. This code is in a separate function, because its copies of a
+/// large event would otherwise use stack space in each attempt.
 #[cold]
 #[inline(never)]
 fn keep<T>(held: &mut Option<Entry<T>>, refused: Refused<T>) -> Option<Result<(), Refusal>> {

@@ -1,5 +1,5 @@
-//! The two paths that an entry can take into a bus: through the gate into the incoming queue, or
-//! through the front of an inline bus to the watchers.
+//! The two paths that an entry can take into a bus. One path leads through the gate into the
+//! incoming queue, and the other path leads through the front of an inline bus to the watchers.
 
 use crate::bus::dispatch::{Control, FlushTicket, InlineFront, Refused, SharedIntake};
 use crate::bus::mailbox::{Call, Entry, Upstream};
@@ -12,7 +12,7 @@ pub(crate) enum Way<T> {
 }
 
 impl<T> Way<T> {
-    /// Returns the fan-out for use by a reader, if it may be lent.
+    /// Returns the fan-out for use by a reader, or `None` if the fan-out may not be lent.
     pub(crate) fn upstream(&self) -> Option<Box<dyn Upstream>>
     where
         T: Clone + Send + Sync + 'static,
@@ -25,18 +25,18 @@ impl<T> Way<T> {
         }
     }
 
-    /// Returns the number of events that have been accepted but not offered yet. These are the
-    /// events in the incoming queue and the events that the dispatcher has taken out and carries.
+    /// Returns the number of events that have been accepted but not offered yet. These events are
+    /// either in the incoming queue, or have been taken out of the queue and are carried.
     pub(crate) fn pending(&self, bus: &BusState, accepted: u64) -> u64 {
         let Self::Queue { entries, .. } = self else { return 0 };
         let pushed = entries.pushed().wrapping_add(bus.surplus.get());
-        // The counts are read one after the other, so while the bus is running, `pushed` may be
-        // less than `accepted`.
+        // The counts are read one after another, so while the bus is running, `pushed` may be less
+        // than `accepted`.
         let pending = pushed.wrapping_sub(accepted);
         if pending > u64::MAX / 2 { 0 } else { pending }
     }
 
-    /// Removes a flush that its caller no longer waits for.
+    /// Removes a flush after its caller has stopped waiting for it.
     pub(crate) fn forget(&self, ticket: &Arc<FlushTicket>) {
         if let Self::Queue { shared, .. } = self {
             shared.controls.forget(ticket);
@@ -44,8 +44,9 @@ impl<T> Way<T> {
     }
 }
 
-/// Checks a few times whether the queue has capacity. In a burst, the dispatcher has often taken an
-/// entry by the last check, so that the newest event need not be refused.
+/// Checks a few times whether the queue has capacity. During a burst of events, the dispatcher has
+/// often taken an entry out of the queue by the last check, so the newest event need not be
+/// refused.
 #[cold]
 fn has_room_soon<T>(entries: &Sender<Entry<T>>) -> bool {
     (0..LOOKS).any(|round| {
@@ -79,7 +80,7 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
                     count_surplus(bus, surplus.wrapping_neg());
                 }
                 match pass.leave() {
-                    // A refused entry needs no delivery.
+                    // A refused entry does not need to be delivered.
                     Duty::Deliver if sent.is_ok() => shared.deliver(),
                     duty => wake_for(duty, bus),
                 }
@@ -99,7 +100,7 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
     ///
     /// # Errors
     ///
-    /// Returns the entry, and why it was refused.
+    /// Returns the entry and the reason why it was refused.
     pub(super) fn control(&self, control: Control<T>, bus: &BusState) -> Result<(), (Control<T>, Refusal)> {
         let (entries, shared) = match self {
             Self::Queue { entries, shared } => (entries, shared),
@@ -110,8 +111,8 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
                 shared.controls.add(control, || entries.pushed());
                 let duty = pass.leave();
                 // While the reader is pulling, a control entry would have to wait for the reader.
-                // No fence is needed, because a dispatcher that begins to lend checks again after
-                // its nap.
+                // No fence is needed, because if the dispatcher is just beginning to lend the
+                // fan-out, it checks again after its nap.
                 wake_for(if shared.is_lent() { Duty::Wake } else { duty }, bus);
                 Ok(())
             }
@@ -122,9 +123,10 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
         }
     }
 
-    /// Frees capacity in an incoming queue that is full because the reader is pulling, or gives an
-    /// awake dispatcher a little time to free capacity. Returns whether another attempt may find
-    /// capacity. Never waits.
+    /// If the incoming queue is full while the reader is pulling, tries to free capacity in the
+    /// queue. Otherwise, if the dispatcher is awake, gives the dispatcher a little time to free
+    /// capacity.
+    /// Returns whether another attempt may find capacity. Never waits.
     #[inline]
     pub(super) fn relieve(&self, bus: &BusState) -> bool {
         match self {
@@ -138,7 +140,7 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
         }
     }
 
-    /// Returns whether there is capacity.
+    /// Returns whether there is capacity for an entry.
     pub(super) fn has_room(&self, call: &mut Call, bus: &BusState) -> bool {
         match self {
             Self::Queue { entries, .. } => !entries.is_full(),
@@ -149,7 +151,7 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
 
 #[inline]
 fn count_surplus(bus: &BusState, events: u64) {
-    // A single event has no surplus, so publishing it does not touch the count.
+    // A single event has no surplus, so publishing a single event does not access the count.
     if events != 0 {
         bus.surplus.add(events);
     }

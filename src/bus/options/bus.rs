@@ -11,19 +11,19 @@ use super::check::{MAX_BATCH, MAX_QUEUE, check_history, check_limit, check_name,
 /// The default name of the dispatcher's thread.
 const THREAD_NAME: &str = "eventcast";
 
-/// Options of a [`Broadcaster`](crate::Broadcaster).
+/// Options for a [`Broadcaster`](crate::Broadcaster).
 ///
-/// The memory that a bus uses is bounded by the sum of these numbers of events:
+/// The memory that a bus uses is bounded by the sum of the following numbers of events:
 ///
 /// - `incoming_capacity` × `max_batch` events in the incoming queue. An inline bus has no incoming
 ///   queue.
 /// - The events in the watchers' queues.
-/// - Two batches of `max_batch` events for the dispatcher and for each watcher: the current batch,
-///   and the batch that the oldest part of the queue belongs to.
-/// - With a history, `history` events and a batch of `max_batch` events for the dispatcher, and the
-///   same number for each watcher that started in the past, until it has read them. A watcher
-///   shares these batches with the history for as long as the history holds them, except for
-///   batches from which the watcher's filter refused some events.
+/// - Two batches of `max_batch` events for the dispatcher, and two for each watcher. These are the
+///   current batch, and the batch that the oldest part of the queue belongs to.
+/// - If the bus has a history, `history` events and a batch of `max_batch` events for the
+///   dispatcher, and the same number for each watcher that started in the past, until the watcher
+///   has read these events. A watcher shares these batches with the history for as long as the
+///   history holds them, except for batches from which the watcher's filter refused some events.
 ///
 /// To get the bound in bytes, multiply this sum by the size of an event, including the data that it
 /// owns.
@@ -72,7 +72,7 @@ pub struct BusOptions {
     pub(crate) thread_name: String,
 }
 
-/// The form from which `serde` deserialises [`BusOptions`].
+/// The form of [`BusOptions`] that `serde` deserialises.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 #[serde(
@@ -98,8 +98,8 @@ object_only!(BusOptions, BusOptionsObject);
 impl Default for BusOptions {
     fn default() -> Self {
         Self {
-            // Same as in client-go's recorder: both queues have a length of 1000, and the incoming
-            // event is dropped.
+            // As in client-go's recorder, both queues have a length of 1000, and the incoming event
+            // is dropped.
             incoming_capacity: 1000,
             queue_capacity: 1000,
             overflow: OverflowPolicy::DropIncoming,
@@ -116,11 +116,12 @@ impl BusOptions {
     /// Sets the maximum number of entries waiting for the dispatcher, from 1 to 16,777,216.
     /// Defaults to 1000. An entry is an event or a piece of a published batch.
     ///
-    /// The queue allocates all its memory up front, however few entries it holds. Each entry takes
-    /// the size of an event, or 24 bytes if that is larger, plus up to 16 bytes. A million entries
-    /// for events of 128 bytes take 144 MB. [`with_options`](crate::Broadcaster::with_options)
-    /// returns an error if the queue needs more than 4 GiB, or more than the system grants. This
-    /// check cannot detect a system that grants more memory than it has, which Linux may do.
+    /// The incoming queue allocates all of its memory up front, even if it holds only a few
+    /// entries. Each entry takes up the size of an event or 24 bytes, whichever is larger, plus up
+    /// to 16 bytes. For example, a million entries for events of 128 bytes take up 144 MB.
+    /// [`with_options`](crate::Broadcaster::with_options) returns an error if the queue needs more
+    /// than 4 GiB, or more than the system grants. The check cannot detect whether the system has
+    /// granted more memory than it has, which can happen on Linux.
     ///
     /// # Examples
     ///
@@ -137,9 +138,9 @@ impl BusOptions {
         self
     }
 
-    /// Sets the default capacity of a watcher's queue, in events, from 1 to 16,777,216. Defaults to
-    /// 1000. A watcher may set its own capacity. Events from the history do not count towards this
-    /// limit.
+    /// Sets the default capacity of a watcher's queue, from 1 to 16,777,216 events. Defaults to
+    /// 1000 events. A watcher may set its own capacity. Events from the history do not count
+    /// towards the capacity.
     ///
     /// # Examples
     ///
@@ -159,7 +160,8 @@ impl BusOptions {
         self
     }
 
-    /// Sets the default policy for a full watcher queue. A watcher may set its own policy.
+    /// Sets the policy that applies by default when a watcher's queue is full. A watcher may set
+    /// its own policy.
     ///
     /// # Examples
     ///
@@ -176,8 +178,8 @@ impl BusOptions {
         self
     }
 
-    /// Sets the maximum number of events that the dispatcher offers together, which is also the
-    /// maximum size of a piece of a published batch, from 1 to 65,536. Defaults to 256.
+    /// Sets the maximum number of events that the dispatcher offers together, from 1 to 65,536.
+    /// Defaults to 256. A published batch is split into pieces of at most this number of events.
     ///
     /// # Examples
     ///
@@ -198,24 +200,25 @@ impl BusOptions {
     /// Sets whether a publisher may deliver an event itself while the dispatcher is asleep.
     /// Defaults to `true`.
     ///
-    /// A single event is then handed from one thread to another once instead of twice. The
-    /// publisher delivers it only if the bus has at most four watchers, if none of them has a
-    /// filter or uses [`DropOldest`](OverflowPolicy::DropOldest), and if the event fits into all of
-    /// their queues. The publisher offers the waiting events, up to a batch, and wakes the sleeping
-    /// readers. No filter, hook, `Clone` or `Drop` runs on the publisher's thread, but the waker of
-    /// a waiting task does. The option has no effect on the bus of an event broadcaster, where
-    /// recording an event must be cheap, or on a bus with a [history](Self::history).
+    /// With direct delivery, a single event is passed from one thread to another only once instead
+    /// of twice. The publisher delivers the event only if the bus has at most four watchers, if
+    /// none of them has a filter or uses [`DropOldest`](OverflowPolicy::DropOldest), and if the
+    /// event fits into all of their queues. The publisher offers the waiting events, up to a batch,
+    /// and wakes the sleeping readers. No filter, hook, `Clone` or `Drop` runs on the publisher's
+    /// thread, but the wakers of waiting tasks are called there. The option has no effect on an
+    /// event broadcaster's bus, where recording an event must be cheap, or on a bus with a
+    /// [history](Self::history).
     ///
     /// With `true`, a bus's only reader may also take events out of the incoming queue itself while
-    /// it is busy, if its policy is [`Wait`](OverflowPolicy::Wait) or
-    /// [`WaitFor`](OverflowPolicy::WaitFor) and it has no filter. The wakers of tasks waiting to
-    /// publish are then called on the reader's thread. If the reader stops taking events, the bus
-    /// offers the waiting events after about two milliseconds.
+    /// it is busy. This requires that the watcher's policy is [`Wait`](OverflowPolicy::Wait) or
+    /// [`WaitFor`](OverflowPolicy::WaitFor), and that the watcher has no filter. The wakers of
+    /// tasks waiting to publish are then called on the reader's thread. If the reader stops taking
+    /// events, the bus offers the waiting events after about two milliseconds.
     ///
-    /// A publish call that delivers an event allocates the batch, and makes one system call for
+    /// If a publish call delivers an event, it allocates the batch, and makes one system call for
     /// each reader that it wakes. With `false`, every publish call leaves the delivery to the
-    /// dispatcher, so it does not allocate, and wakes at most one thread. This suits a publisher
-    /// with real-time constraints, such as an audio thread.
+    /// dispatcher, so the call does not allocate, and wakes at most one thread. This setting suits
+    /// a publisher with real-time constraints, such as an audio thread.
     ///
     /// # Examples
     ///
@@ -235,13 +238,14 @@ impl BusOptions {
     /// [start](crate::WatchBuilder::start) in the past, from 0 to 16,777,216. Defaults to 0.
     ///
     /// The history holds the batches that the dispatcher offers, without copying them. Each event
-    /// in it takes its own size plus its share of the batch's overhead, which is up to 72 bytes. An
-    /// event's destructor may run on the dispatcher, when the event leaves the history. A bus with
-    /// a history does not [deliver directly](Self::direct_delivery).
+    /// in the history takes up its own size plus a share of its batch's overhead, which is up to 72
+    /// bytes. When an event leaves the history, the event's destructor may run on the dispatcher. A
+    /// bus with a history does not [deliver directly](Self::direct_delivery).
     ///
-    /// An event stays in the history until newer events replace it, or until the bus ends. An event
-    /// that owns a handle to its bus keeps the bus open until then. If an event owns the sender of
-    /// a reply channel, a thread waiting for this channel to close also waits until then.
+    /// An event stays in the history until newer events replace it, or until the bus ends. If an
+    /// event owns a handle to its bus, the event keeps the bus open for as long as it stays in the
+    /// history. If an event owns the sender of a reply channel, a thread waiting for this channel
+    /// to close also waits until the event leaves the history.
     ///
     /// # Examples
     ///
@@ -266,10 +270,10 @@ impl BusOptions {
     /// Sets whether the bus is inline. Defaults to `false`.
     ///
     /// An inline bus has no thread and no incoming queue. Each publish call offers its events to
-    /// the watchers itself, under a lock, so the events are in the queues when the call returns.
-    /// See [`Broadcaster::new_inline`](crate::Broadcaster::new_inline) for the other differences.
-    /// On an inline bus, [`incoming_capacity`](Self::incoming_capacity) limits the number of
-    /// entries that code running inside one call may add.
+    /// the watchers itself, while holding a lock, so the events are in the watchers' queues when
+    /// the call returns. See [`Broadcaster::new_inline`](crate::Broadcaster::new_inline) for the
+    /// other differences. On an inline bus, [`incoming_capacity`](Self::incoming_capacity) limits
+    /// the number of entries that code running inside one call may add.
     ///
     /// # Examples
     ///
@@ -325,7 +329,7 @@ impl BusOptions {
         Ok(())
     }
 
-    /// Checks that no option is set that has no meaning for an inline bus.
+    /// Returns an error if an option is set that has no meaning for an inline bus.
     fn check_inline(&self) -> Result<(), BuildError> {
         let allowed = "the default in an inline bus, which has no dispatcher";
         if !self.direct_delivery {

@@ -24,7 +24,7 @@ pub(crate) fn check_incoming<E>(entries: usize) -> Result<(), BuildError> {
             "up to {most} entries of {size} bytes, which the queue allocates up front"
         ));
     }
-    // The memory is allocated here and freed again, because a failed allocation in the queue itself
+    // The memory is allocated and freed again here, because a failed allocation in the queue itself
     // would abort the process.
     let mut room: Vec<(usize, E)> = Vec::new();
     let granted = room.try_reserve_exact(entries);
@@ -39,8 +39,8 @@ pub(crate) fn check_queue_capacity(events: usize) -> Result<(), BuildError> {
     check_limit("queue_capacity", events, MAX_QUEUE, "events")
 }
 
-/// Checks that a name does not contain NUL. Names become thread names, which the system truncates
-/// at the first NUL.
+/// Checks that a name does not contain a NUL character. The name is used as a thread name, which
+/// the system truncates at the first NUL.
 pub(crate) fn check_name(option: &'static str, name: &str) -> Result<(), BuildError> {
     if name.contains('\0') {
         return Err(BuildError::new(option, escape(name), "a name without NUL"));

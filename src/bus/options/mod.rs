@@ -1,5 +1,5 @@
-//! The options of a bus and its watchers. They are plain data, and are validated when the bus or
-//! watcher is built.
+//! The options of a bus and its watchers. All options are plain data, and are validated when the
+//! bus or watcher is built.
 
 mod bus;
 mod check;

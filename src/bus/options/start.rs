@@ -17,16 +17,17 @@
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Start {
-    /// The first event whose publish call begins after the registration. This is the default.
+    /// The watcher starts at the first event whose publish call begins after the registration. This
+    /// is the default.
     #[default]
     Next,
-    /// The oldest event that the [history](crate::BusOptions::history) still holds. Without a
-    /// history, this is the same as `Next`.
+    /// The watcher starts at the oldest event that the [history](crate::BusOptions::history) still
+    /// holds. Without a history, `Oldest` is the same as `Next`.
     Oldest,
-    /// The event after this position, which an earlier call of
+    /// The watcher starts at the event after this position, which an earlier call to
     /// [`Watcher::position`](crate::Watcher::position) returned. Zero is the position before the
-    /// bus's first event. Events that the history no longer holds are reported as a gap of exactly
-    /// that many events. If the bus has not reached the position yet, the watcher starts as with
-    /// `Next`.
+    /// bus's first event. If the history no longer holds some events after this position, the
+    /// watcher receives a gap of exactly that many events. If the bus has not reached the position
+    /// yet, the watcher starts as with `Next`.
     After(u64),
 }

@@ -1,13 +1,13 @@
-//! The options of a watcher that are plain data.
+//! Watcher options that are plain data.
 
 use crate::bus::policy::OverflowPolicy;
 #[cfg(feature = "serde")]
 use crate::serde_object::object_only;
 
-/// The options of one watcher that are plain data, to be read from a configuration file or shared
-/// by several watchers. Pass them to [`WatchBuilder::options`](crate::WatchBuilder::options). An
-/// option that is not set keeps its value in the builder, which starts with the bus's options.
-/// Filters, hooks, a prefix and a start in the past are set on the builder only.
+/// Options for a watcher that are plain data, and can be read from a configuration file or shared
+/// by several watchers. Pass them to [`WatchBuilder::options`](crate::WatchBuilder::options). If an
+/// option is not set, the builder's value does not change. The builder starts with the bus's
+/// options. Filters, hooks, a prefix and a start in the past can be set only on the builder.
 ///
 /// # Examples
 ///
@@ -55,7 +55,7 @@ pub struct WatchOptions {
     pub(crate) stop_on_panic: Option<bool>,
 }
 
-/// The form from which `serde` deserialises [`WatchOptions`].
+/// The form of [`WatchOptions`] that `serde` deserialises.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 #[serde(
@@ -75,7 +75,7 @@ struct WatchOptionsObject {
 object_only!(WatchOptions, WatchOptionsObject);
 
 impl WatchOptions {
-    /// Sets the name. See [`WatchBuilder::name`](crate::WatchBuilder::name).
+    /// Sets the watcher's name. See [`WatchBuilder::name`](crate::WatchBuilder::name).
     ///
     /// # Examples
     ///
@@ -92,7 +92,7 @@ impl WatchOptions {
         self
     }
 
-    /// Sets the queue length. See
+    /// Sets the capacity of the watcher's queue. See
     /// [`WatchBuilder::queue_capacity`](crate::WatchBuilder::queue_capacity).
     ///
     /// # Examples
@@ -112,7 +112,8 @@ impl WatchOptions {
         self
     }
 
-    /// Sets the overflow policy. See [`WatchBuilder::overflow`](crate::WatchBuilder::overflow).
+    /// Sets the watcher's overflow policy. See
+    /// [`WatchBuilder::overflow`](crate::WatchBuilder::overflow).
     ///
     /// # Examples
     ///
@@ -129,7 +130,7 @@ impl WatchOptions {
         self
     }
 
-    /// Sets whether a panic in the handler ends its watcher. See
+    /// Sets whether a panic in the handler ends the handler's watcher. See
     /// [`WatchBuilder::stop_on_panic`](crate::WatchBuilder::stop_on_panic).
     ///
     /// # Examples
