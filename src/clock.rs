@@ -101,7 +101,7 @@ impl Clock {
         deadline.is_some_and(|at| self.monotonic() >= at)
     }
 
-    /// Parks until unparked or until the deadline. May return early, so the caller must check again.
+    /// Parks until unparked or until the deadline. May return early, so callers must check again.
     pub(crate) fn park(&self, parker: &Parker, deadline: Deadline) {
         match &self.fake {
             Some(fake) => fake.park(parker, deadline),
