@@ -31,6 +31,11 @@ pub enum PublishError<T> {
     /// The bus has been closed.
     #[doc(alias("Stopped", "Disconnected"))]
     Closed(T),
+    /// Only a reader with a pattern watches the key. Its topic does not exist, and cannot be
+    /// created, because [`max_topics`](crate::topics::TopicsOptions::max_topics) other topics
+    /// exist.
+    #[cfg(feature = "topics")]
+    TooManyTopics(T),
 }
 
 impl<T> PublishError<T> {
@@ -50,6 +55,8 @@ impl<T> PublishError<T> {
     pub fn into_inner(self) -> T {
         match self {
             Self::Full(value) | Self::Closed(value) => value,
+            #[cfg(feature = "topics")]
+            Self::TooManyTopics(value) => value,
         }
     }
 
@@ -87,6 +94,8 @@ impl<T> fmt::Debug for PublishError<T> {
         f.write_str(match self {
             Self::Full(_) => "Full(..)",
             Self::Closed(_) => "Closed(..)",
+            #[cfg(feature = "topics")]
+            Self::TooManyTopics(_) => "TooManyTopics(..)",
         })
     }
 }
@@ -96,6 +105,10 @@ impl<T> fmt::Display for PublishError<T> {
         f.write_str(match self {
             Self::Full(_) => "the bus is full: a queue is at its capacity",
             Self::Closed(_) => "the bus has been closed",
+            #[cfg(feature = "topics")]
+            Self::TooManyTopics(_) => {
+                "the limit of topics is reached: raise max_topics, or read what is queued"
+            }
         })
     }
 }
@@ -244,6 +257,9 @@ pub enum WatchError {
     /// The caller is inside a call to an inline bus, where waiting could last forever. See
     /// [`watch`](crate::WatchBuilder::watch).
     WouldDeadlock,
+    /// This number of topics, the maximum, already exists.
+    #[cfg(feature = "topics")]
+    TooManyTopics(usize),
 }
 
 impl fmt::Display for WatchError {
@@ -255,6 +271,14 @@ impl fmt::Display for WatchError {
             Self::WouldDeadlock => f.write_str(
                 "this thread is inside a call of an inline bus: register before the call or after it",
             ),
+            #[cfg(feature = "topics")]
+            Self::TooManyTopics(limit) => {
+                write!(
+                    f,
+                    "the limit of {limit} topics is reached: raise max_topics, drop watchers, or read "
+                )?;
+                f.write_str("what is queued for a pattern")
+            }
         }
     }
 }
@@ -265,6 +289,8 @@ impl Error for WatchError {
             Self::Invalid(error) => Some(error),
             Self::Thread(error) => Some(error),
             Self::Closed | Self::WouldDeadlock => None,
+            #[cfg(feature = "topics")]
+            Self::TooManyTopics(_) => None,
         }
     }
 }

@@ -19,6 +19,11 @@
 [correlator] folds repeats and suppresses floods, and an [`EventSink`] stores the remaining events. It behaves like
 client-go's `tools/record`, except where `tools/record` loses events silently."
 )]
+#![cfg_attr(
+    feature = "topics",
+    doc = "* [`Topics`](topics::Topics) is publish-subscribe by key: an inline bus for each key that is watched, and readers of
+all keys that match a pattern such as `orders.*.created`."
+)]
 //!
 //! The library is synchronous and does not need a runtime. Waiting threads sleep instead of
 //! polling. Every wait can also be awaited on any executor, and tasks can share a bus with threads.
@@ -173,6 +178,8 @@ mod remote_state;
 mod serde_object;
 mod sync;
 pub mod testing;
+#[cfg(feature = "topics")]
+pub mod topics;
 
 /// Events in the form that recorders create, sinks store and a Kubernetes API server accepts.
 #[cfg(feature = "recorder")]
@@ -256,7 +263,6 @@ pub use crate::bus::channel;
 #[doc(alias = "message queue")]
 #[doc(alias = "pub/sub")]
 #[doc(alias = "publish-subscribe")]
-#[doc(alias = "topic")]
 #[doc(inline)]
 pub use crate::bus::Broadcaster;
 #[doc(alias = "Receiver")]

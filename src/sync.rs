@@ -88,12 +88,32 @@ impl Tally {
     }
 }
 
-/// The maps for the correlator's caches. Each shard has its own lock, which is the real lock in
-/// every configuration. If the objects of several threads share a shard, the threads contend for
-/// its lock. No model includes the correlator, so no model needs to see these locks.
-/// `record/mod.rs` documents the order of the locks.
+/// Returns a waker that calls a function.
+#[cfg(feature = "topics")]
+pub(crate) fn waker(wake: impl Fn() + Send + Sync + 'static) -> core::task::Waker {
+    struct Call<F>(F);
+
+    impl<F: Fn() + Send + Sync> std::task::Wake for Call<F> {
+        fn wake(self: std::sync::Arc<Self>) {
+            (self.0)();
+        }
+    }
+
+    // This is not the model's `Arc`, because its reference count only decides when the function is
+    // dropped.
+    std::sync::Arc::new(Call(wake)).into()
+}
+
+/// The maps for the topics, and for the correlator's caches. Each shard has its own lock, and
+/// threads whose keys or objects share a shard contend for it. In models, another map replaces the
+/// one for the topics (`topics/map.rs`). No model includes the correlator, so no model needs to see
+/// its locks. `topics/mod.rs` and `record/mod.rs` document the order of the locks.
+#[cfg(all(any(feature = "recorder", feature = "topics"), not(eventcast_loom)))]
+pub(crate) use dashmap::DashMap;
+#[cfg(all(feature = "topics", not(eventcast_loom)))]
+pub(crate) use dashmap::Entry;
 #[cfg(feature = "recorder")]
-pub(crate) use dashmap::{DashMap, SharedValue};
+pub(crate) use dashmap::SharedValue;
 
 #[cfg(not(eventcast_loom))]
 #[allow(clippy::disallowed_methods, reason = "this is the facade")]

@@ -13,7 +13,7 @@ use crate::run::{Found, Model};
 use crate::scan::{Mutant, scan};
 
 /// The folders that are searched for mutants.
-const FOLDERS: [&str; 2] = ["src/bus", "src/sync"];
+const FOLDERS: [&str; 3] = ["src/bus", "src/sync", "src/topics"];
 
 /// The environment variable that [`SWITCH`] reads.
 const SWITCHED_BY: &str = "EVENTCAST_MUTANT";

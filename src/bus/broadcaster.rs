@@ -402,6 +402,25 @@ impl<T> Broadcaster<T> {
     }
 }
 
+#[cfg(feature = "topics")]
+impl<T> Broadcaster<T> {
+    /// Returns whether the bus has ended, which means that no event will be offered any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.incoming.bus.registry.has_ended()
+    }
+
+    /// Returns whether the bus has ended, and every watcher has been dropped and every handler has
+    /// finished. The counters then no longer change.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.has_ended() && self.incoming.bus.registry.present() == 0
+    }
+
+    /// Returns whether no watcher has a queued event.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.incoming.bus.registry.is_drained()
+    }
+}
+
 impl<T> Drop for Broadcaster<T> {
     /// Closes the bus, without waiting, if this is the bus's last handle. The dispatcher, if there
     /// is one, still offers the events that the bus has accepted. Everything done before a handle

@@ -235,7 +235,7 @@
 //! | `SliceQueue::Growing` | owner, and the reader of the watcher | `InlineFront::core` | moving events into the batch, or moving the batch |
 //! | `SliceQueue::Ring` | dispatcher, and the reader of the watcher | `SharedIntake::intake`, `InlineFront::core` | a change to the ring |
 //! | `FlushTicket::handlers` | dispatcher, and the caller of the flush | `SharedIntake::intake`, `InlineFront::core` | a scan of the handlers |
-//! | `Registry::entries` | registration, a watcher's end, `stats`, waiting for the bus to end | `SharedIntake::intake`, `InlineFront::core`, `BusState::report` | a scan of the watchers |
+//! | `Registry::entries` | registration, a watcher's end, `stats`, waiting for the bus to end | `SharedIntake::intake`, `InlineFront::core`, `BusState::report`, `TopicMap::shards`, `Shared::past` | a scan of the watchers |
 //! | `Registry::reapable` | stopping thread, dispatcher | `SharedIntake::intake`, `InlineFront::core` | a change to the list |
 //! | `Threads::started` | a thread that starts a handler, each thread of the bus in its last step, a shutdown | none | a change to the list |
 //! | `BusState::report` | a shutdown that has seen the bus end | none | building the report |
@@ -275,6 +275,8 @@ pub use self::incoming::Publisher;
 pub use self::options::{BusOptions, Start, WatchOptions};
 pub use self::policy::OverflowPolicy;
 pub use self::state::EndReason;
+#[cfg(feature = "topics")]
+pub(crate) use self::wait::WakeCell;
 #[cfg(feature = "recorder")]
 pub(crate) use self::wait::{Timer, TimerEntry};
 pub use self::watch::{

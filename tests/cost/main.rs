@@ -16,3 +16,5 @@ mod pull;
 mod reader;
 #[cfg(feature = "recorder")]
 mod recorder;
+#[cfg(feature = "topics")]
+mod topics;

@@ -32,6 +32,7 @@ const LEVELS: &[&[&str]] = &[
     &["record::recorder", "record::delivery", "testing"],
     &["record::broadcaster"],
     &["record"],
+    &["topics"],
     &["metrics"],
 ];
 

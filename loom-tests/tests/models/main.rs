@@ -50,6 +50,8 @@ mod stuck;
 #[cfg(eventcast_loom)]
 mod tasks;
 #[cfg(eventcast_loom)]
+mod topics;
+#[cfg(eventcast_loom)]
 mod turns;
 #[cfg(eventcast_loom)]
 mod user_code;
@@ -77,6 +79,7 @@ fn main() -> std::process::ExitCode {
         statistics::models(),
         stuck::models(),
         tasks::models(),
+        topics::models(),
         turns::models(),
         user_code::models(),
         watchers::models(),

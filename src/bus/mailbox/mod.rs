@@ -16,6 +16,6 @@ pub(crate) use self::capacity::{Call, Room};
 pub(crate) use self::entry::Entry;
 pub(crate) use self::hooks::{FilterHook, OnAbandon, OnDrop};
 pub(crate) use self::queue::SliceQueue;
-pub(crate) use self::receiver::{MailboxReceiver, Next, Upstream};
+pub(crate) use self::receiver::{KeptByReader, MailboxReceiver, Next, Upstream};
 pub(crate) use self::sender::MailboxSender;
 pub(crate) use self::slice::{BatchSlice, SharedBatch, discard};

@@ -1,5 +1,6 @@
 //! The reader's end of a mailbox, which holds the current slice and the offset, and frees capacity.
 
+use std::any::Any;
 use std::task::{Poll, Waker};
 
 use crate::bus::state::{BusState, EndReason, WatcherState};
@@ -50,7 +51,12 @@ pub(crate) struct MailboxReceiver<T> {
     pub(crate) end_reason: Option<EndReason>,
     /// The fan-out, if the bus may lend it to this reader.
     upstream: Option<Box<dyn Upstream>>,
+    /// The last field, so that it is dropped when everything else has been.
+    pub(crate) lease: Option<KeptByReader>,
 }
+
+/// A value that a reader drops last.
+pub(crate) type KeptByReader = Box<dyn Any + Send + Sync>;
 
 /// The fan-out, from the perspective of a reader that the dispatcher may lend it to.
 pub(crate) trait Upstream: Send + Sync {
@@ -110,6 +116,7 @@ impl<T> MailboxReceiver<T> {
             ended: false,
             end_reason: None,
             upstream,
+            lease: None,
         }
     }
 

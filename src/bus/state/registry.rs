@@ -128,6 +128,12 @@ impl Registry {
         self.entries.lock().watchers.values().filter(|state| !state.is_finished()).count()
     }
 
+    /// Returns whether no watcher has a queued event.
+    #[cfg(feature = "topics")]
+    pub(crate) fn is_drained(&self) -> bool {
+        self.entries.lock().watchers.values().all(|state| state.queued() == 0)
+    }
+
     /// Returns the watchers that the dispatcher is currently waiting for.
     pub(crate) fn waited_for(&self) -> Vec<Arc<WatcherState>> {
         self.entries.lock().watchers.values().filter(|state| state.is_waited_for()).cloned().collect()

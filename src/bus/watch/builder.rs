@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::bus::counters::DropReason;
 use crate::bus::incoming::IncomingQueue;
-use crate::bus::mailbox::{FilterHook, OnAbandon, OnDrop};
+use crate::bus::mailbox::{FilterHook, KeptByReader, OnAbandon, OnDrop};
 use crate::bus::options::{Start, WatchOptions};
 use crate::bus::policy::OverflowPolicy;
 use crate::bus::state::Threads;
@@ -61,6 +61,7 @@ pub struct WatchBuilder<'b, T> {
     /// The maximum number of events from the history that are added to the queue if the watcher
     /// starts in the past.
     pub(super) history: usize,
+    pub(super) lease: Option<KeptByReader>,
 }
 
 impl<'b, T> WatchBuilder<'b, T> {
@@ -79,6 +80,7 @@ impl<'b, T> WatchBuilder<'b, T> {
             stop_on_panic: false,
             start: Start::Next,
             history: options.history,
+            lease: None,
         }
     }
 
@@ -296,6 +298,13 @@ impl<'b, T> WatchBuilder<'b, T> {
     #[cfg(feature = "recorder")]
     pub(crate) fn on_abandon(mut self, hook: impl FnMut(&str, u64) + Clone + Send + 'static) -> Self {
         self.on_abandon = (Some(Box::new(hook.clone())), Some(Box::new(hook)));
+        self
+    }
+
+    /// Sets a value that is dropped when the watcher's reader has been dropped.
+    #[cfg(feature = "topics")]
+    pub(crate) fn lease(mut self, lease: impl Send + Sync + 'static) -> Self {
+        self.lease = Some(Box::new(lease));
         self
     }
 

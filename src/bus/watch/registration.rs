@@ -49,7 +49,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         let (reader_tells, dispatcher_tells) = self.on_abandon;
         let may_pull = self.overflow.waits() && self.filter.is_none();
         let upstream = if may_pull { self.incoming.way.upstream() } else { None };
-        let receiver = MailboxReceiver::new(
+        let mut receiver = MailboxReceiver::new(
             state.clone(),
             bus.clone(),
             queue.clone(),
@@ -58,6 +58,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
             reader_tells,
             upstream,
         );
+        receiver.lease = self.lease;
         let (filter, on_drop) = (self.filter, self.on_drop);
         // If the bus waits for a reader, the reader takes only a few events at a time, so that it
         // frees capacity often.

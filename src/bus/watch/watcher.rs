@@ -111,6 +111,14 @@ impl<T> Watcher<T> {
     }
 }
 
+#[cfg(feature = "topics")]
+impl<T> Watcher<T> {
+    /// Closes the watcher's bus. Never waits.
+    pub(crate) fn close_bus(&self) {
+        self.receiver.bus.close();
+    }
+}
+
 impl<T: Clone> Watcher<T> {
     /// Waits for the next delivery, and clones the event. To avoid the clone, use
     /// [`recv_ref`](Self::recv_ref) or [`recv_batch`](Self::recv_batch).
