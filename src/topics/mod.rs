@@ -1,8 +1,8 @@
 //! Publish-subscribe by key, with a separate bus for each topic that has watchers.
 //!
 //! [`Topics`] maps keys to [inline buses](crate::Broadcaster::new_inline). A topic is created when
-//! its first watcher registers, and removed when its last watcher is dropped, so a topic without
-//! watchers costs nothing. A topic's watchers have the same policies, exact loss accounting and
+//! its first watcher registers, and removed when its last watcher is dropped, so a key without
+//! watchers has no bus. A topic's watchers have the same policies, exact loss accounting and
 //! history as the watchers of any other bus. [`Topics::watch_matching`] watches all topics that
 //! match a pattern such as `orders.*.created`, including those that do not exist yet.
 //!
@@ -30,9 +30,9 @@
 //!
 //! # Guarantees
 //!
-//! - If [`watch`](Topics::watch) has returned before a publish call for the same key begins, the
-//!   watcher is offered the event, even if the key's previous topic is being removed at the same
-//!   time.
+//! - If [`watch`](Topics::watch) has returned a watcher before a publish call for the same key
+//!   begins, the watcher is offered the event, even if the key's previous topic is being removed at
+//!   the same time.
 //! - All watchers of a topic see the topic's events in the same order. This guarantee includes
 //!   readers created by [`watch_matching`](Topics::watch_matching), as long as the topic exists
 //!   without interruption.
@@ -70,20 +70,20 @@
 //! # Costs
 //!
 //! A publish call looks up the topic in a sharded map, and then publishes on the topic's bus
-//! without holding a lock of the map. A topic with one watcher takes 2.5 KiB, and each further
-//! watcher takes about 1 KiB.
+//! without holding a lock of the map. With its first watcher and without events, a topic
+//! takes up to 2.5 KiB, if its key is small.
 //!
 //! # Locks and atomics
 //!
 //! No user code runs while one of these locks is held, except for the key's implementations of
-//! `Clone`, `Drop`, `Hash`, `Eq` and `AsRef<str>`. These implementations must not call methods of
-//! the same `Topics`.
+//! `Clone`, `Drop`, `Hash`, `Eq`, `Borrow` and `AsRef<str>`. These implementations must not call
+//! methods of the same `Topics`.
 //!
 //! | lock | taken by | may be held already | held for |
 //! |---|---|---|---|
 //! | `TopicMap::shards`, `TopicMap::entries` in models | each call with a key, dropping a watcher, `close`, `stats` | none | a change to an entry, which may include creating a bus |
-//! | `Shared::inboxes` | creating a topic, creating or dropping a reader of a pattern, `close` | `TopicMap::shards` | a scan of the readers |
-//! | `Inbox::news` | creating a topic, a publisher that wakes a reader of a pattern, that reader | `TopicMap::shards`, `Shared::inboxes` | a change to the lists |
+//! | `Shared::inboxes` | creating a topic, publishing to a key without one, `watchers`, creating or dropping a reader of a pattern, a sweep, `close` | `TopicMap::shards` | a scan of the readers |
+//! | `Inbox::news` | creating a topic, a publisher that wakes a reader of a pattern, that reader, a sweep, `close` | `TopicMap::shards`, `Shared::inboxes` | a change to the lists |
 //! | `Shared::past` | dropping a topic's last watcher, `stats` | none | a scan of the buses that are ending |
 //!
 //! A new bus also has locks, which are taken while `TopicMap::shards` and `Shared::inboxes` are
@@ -92,7 +92,7 @@
 //!
 //! | atomic | written by | ordering | read by | ordering | what it publishes |
 //! |---|---|---|---|---|---|
-//! | `Shared::closed` | `close` | relaxed, before each shard's lock | creating a topic, a publish call that finds none | relaxed, under the shard's lock | that no topic may be created |
+//! | `Shared::closed` | `close` | relaxed, before each shard's lock | creating a topic, a publish call that finds none | relaxed, under the shard's lock when creating | that no topic may be created |
 //! | `Shared::count`, `Shared::unwatched`, `Shared::sweeps_to_skip` | creating and removing topics | relaxed RMW | the same, `len`, `stats` | relaxed | numbers |
 //! | `Shared::readers` | creating or dropping a reader of a pattern | relaxed, under the lock | a publish call that finds no topic | relaxed | whether a pattern may match |
 

@@ -18,9 +18,9 @@ where
     K: Clone + Hash + Eq + Send + Sync + 'static,
     T: Clone + Send + Sync + 'static,
 {
-    /// Publishes an event to a topic, and returns the topic's number of watchers (see
-    /// [`watchers`](Self::watchers)). If the number is 0, the topic does not exist, and the call
-    /// does not create it.
+    /// Publishes an event to a topic, and returns the number of watchers that the topic had when
+    /// the call found it (see [`watchers`](Self::watchers)). If the number is 0, the topic does not
+    /// exist, and the call does not create it.
     ///
     /// # Errors
     ///
@@ -29,7 +29,8 @@ where
     ///   [`watch_matching`](Self::watch_matching), the key's topic does not exist, and
     ///   [`max_topics`](super::TopicsOptions::max_topics) is reached.
     /// - [`PublishError::Full`] only if the call is made from inside another call of an inline bus,
-    ///   for the reasons listed at [`Broadcaster::new_inline`](crate::Broadcaster::new_inline).
+    ///   or on the thread of a handler of this topic, for the reasons listed at
+    ///   [`Broadcaster::new_inline`](crate::Broadcaster::new_inline).
     ///
     /// # Blocking
     ///

@@ -362,7 +362,9 @@ where
         K: Borrow<Q>,
         Q: ToOwned<Owned = K> + Hash + Eq + ?Sized,
     {
-        if let Some(found) = this.topics.get(key, Found::of) {
+        // A topic that has just been created for a reader may have lost it, and has no watchers
+        // then.
+        if let Some(found) = this.topics.get(key, Found::of).filter(|found| found.watchers > 0) {
             return Ok(Some(found));
         }
         // Relaxed: if `watch_matching` returned before this call began, then the store to `readers`

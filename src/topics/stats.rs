@@ -7,9 +7,11 @@ use crate::stats::WatcherStats;
 /// A snapshot of the counters of [`Topics`](super::Topics), including the counters of removed
 /// topics.
 ///
-/// While no thread is publishing, receiving, or adding or dropping watchers, the number of events
-/// passed to `publish*` is exactly `accepted + unheard + rejected_full + rejected_closed`, and
-/// `watchers.offered = watchers.delivered + watchers.dropped.total() + watchers.queued`.
+/// If topics are removed during the call, the snapshot may count them twice or not at all. While no
+/// thread is publishing, receiving, or adding or dropping watchers, the number of events passed to
+/// `publish*`, except by `publish_async` calls that were dropped, is exactly `accepted + unheard +
+/// rejected_full + rejected_closed`, and `watchers.offered = watchers.delivered +
+/// watchers.dropped.total() + watchers.queued`.
 ///
 /// # Examples
 ///
@@ -39,11 +41,13 @@ pub struct TopicsStats {
     /// The number of events whose topic had no watcher.
     pub unheard: u64,
     /// The number of events refused because a watcher with the policy `Wait` or `WaitFor` had no
-    /// capacity, or because [`max_topics`](super::TopicsOptions::max_topics) was reached.
+    /// capacity, because a nested call was refused, or because
+    /// [`max_topics`](super::TopicsOptions::max_topics) was reached.
     pub rejected_full: u64,
     /// The number of events refused because the topics were closed.
     pub rejected_closed: u64,
-    /// The counters of all watchers, summed. The `name` and `policy` fields are not set.
+    /// The counters of all watchers, summed. `high_water` is the largest one. The `name` and
+    /// `policy` fields are not set.
     pub watchers: WatcherStats,
 }
 

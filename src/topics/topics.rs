@@ -262,7 +262,7 @@ impl<K: Hash + Eq, T> Topics<K, T> {
     pub fn stats_of<Q>(&self, key: &Q) -> Option<BusStats>
     where
         K: Borrow<Q>,
-        Q: ToOwned<Owned = K> + Hash + Eq + ?Sized,
+        Q: Hash + Eq + ?Sized,
     {
         let bus = self.shared.topics.get(key, |topic| topic.bus.clone())?;
         Some(bus.stats())
@@ -364,7 +364,7 @@ where
     ///
     /// # Errors
     ///
-    /// - [`WatchError::Invalid`] if the pattern cannot match anything.
+    /// - [`WatchError::Invalid`] if the pattern is invalid.
     /// - [`WatchError::Closed`] if the topics are closed.
     /// - [`WatchError::WouldDeadlock`] as for [`WatchBuilder::watch`].
     ///

@@ -121,3 +121,31 @@ fn a_reader_that_is_registered_during_publishing_sees_no_hole() {
         }
     }
 }
+
+/// Two threads publish to one key. All watchers of the topic, including the reader of a pattern,
+/// receive the events in the same order.
+#[test]
+fn all_watchers_of_a_topic_see_the_same_order() {
+    const EVENTS: u32 = 1000;
+    let topics = Topics::<String, u32>::new();
+    let wait = |w: eventcast::WatchBuilder<'_, u32>| w.queue_capacity(2 * EVENTS as usize).watch();
+    let (one, other) = (topics.watch_with("k", wait).unwrap(), topics.watch_with("k", wait).unwrap());
+    let options = eventcast::WatchOptions::default().queue_capacity(2 * EVENTS as usize);
+    let mut reader = topics.watch_matching_with("*", options).unwrap();
+    std::thread::scope(|scope| {
+        for first in [0, EVENTS] {
+            let topics = &topics;
+            scope.spawn(move || {
+                for event in first..first + EVENTS {
+                    assert_eq!(topics.publish("k", event), Ok(3));
+                }
+            });
+        }
+    });
+    topics.close();
+    let [one, other] = [one, other].map(|mut watcher| watcher.events().collect::<Vec<_>>());
+    let read: Vec<u32> =
+        std::iter::from_fn(|| reader.recv().ok()).map(|(_, delivery)| delivery.event().unwrap()).collect();
+    assert_eq!(one.len(), 2 * EVENTS as usize);
+    assert!(one == other && one == read);
+}

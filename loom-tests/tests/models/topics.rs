@@ -241,6 +241,24 @@ fn a_readers_drop_against_a_publish() {
     });
 }
 
+/// A reader is dropped while two threads publish to its key. Each event counts as unheard if its
+/// publish call has found no watchers.
+fn a_readers_drop_against_two_publishes() {
+    explore(Exploration::default().after_set_up(), || {
+        let topics = topics(2);
+        let reader = topics.watch_matching("*").unwrap();
+        let publishers = [topics.clone(), topics.clone()];
+        begin();
+        let publishing =
+            publishers.map(|publisher| spawn(move || publisher.publish(&"a", Payload::new(1)).unwrap()));
+        drop(reader);
+        let offered = publishing.map(|publishing| publishing.join().unwrap());
+        let unheard = offered.iter().filter(|offered| **offered == 0).count() as u64;
+        let stats = topics.stats();
+        assert_eq!((stats.topics, stats.unheard, stats.accepted), (0, unheard, 2 - unheard));
+    });
+}
+
 /// At the limit, a topic whose events have been received is removed to make space for another topic
 /// while a thread publishes to the first topic. The reader receives every accepted event of the
 /// first topic in order.
@@ -359,6 +377,7 @@ models![
     a_close_against_registrations,
     a_close_against_a_publish,
     a_readers_drop_against_a_publish,
+    a_readers_drop_against_two_publishes,
     a_sweep_against_a_publish,
     a_sweep_against_a_publish_to_an_unseen_topic,
     a_sweep_against_a_watch,
