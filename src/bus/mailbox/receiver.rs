@@ -41,8 +41,6 @@ pub(crate) struct MailboxReceiver<T> {
     /// Whether the receiver publishes `handled` at the end of each slice, because the slice has
     /// been handled by then.
     pub(crate) announces: bool,
-    /// The hook for abandoned events, boxed because few watchers have it.
-    on_abandon: Option<Box<OnAbandon>>,
     /// Whether the last slice was a growing queue's batch with few events, which means that the
     /// reader is faster than the publishers.
     is_ahead: bool,
@@ -52,7 +50,15 @@ pub(crate) struct MailboxReceiver<T> {
     /// The fan-out, if the bus may lend it to this reader.
     upstream: Option<Box<dyn Upstream>>,
     /// The last field, so that it is dropped when everything else has been.
-    pub(crate) lease: Option<KeptByReader>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few watchers have, boxed so that the others do not pay for it.
+#[derive(Default)]
+struct Rare {
+    /// The hook for abandoned events.
+    on_abandon: Option<OnAbandon>,
+    lease: Option<KeptByReader>,
 }
 
 /// A value that a reader drops last.
@@ -111,13 +117,17 @@ impl<T> MailboxReceiver<T> {
             reached: 0,
             handled: 0,
             announces,
-            on_abandon: on_abandon.map(Box::new),
             is_ahead: false,
             ended: false,
             end_reason: None,
             upstream,
-            lease: None,
+            rare: on_abandon.map(|hook| Box::new(Rare { on_abandon: Some(hook), lease: None })),
         }
+    }
+
+    /// Keeps a value until everything else of this receiver has been dropped.
+    pub(crate) fn keep(&mut self, lease: KeptByReader) {
+        self.rare.get_or_insert_default().lease.get_or_insert(lease);
     }
 
     /// Ends the last call's borrow, and checks for the next event. Never waits.
@@ -464,7 +474,7 @@ impl<T> MailboxReceiver<T> {
         if first && !gave_up {
             self.bus.reap(self.state.id);
         }
-        let hook = self.on_abandon.take();
+        let hook = self.rare.as_mut().and_then(|rare| rare.on_abandon.take());
         catch_panic(|| {
             if let Some(mut hook) = hook.filter(|_| abandoned && discarded > 0) {
                 hook(&self.state.name, discarded);

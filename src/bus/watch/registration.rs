@@ -58,7 +58,9 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
             reader_tells,
             upstream,
         );
-        receiver.lease = self.lease;
+        if let Some(lease) = self.lease {
+            receiver.keep(lease);
+        }
         let (filter, on_drop) = (self.filter, self.on_drop);
         // If the bus waits for a reader, the reader takes only a few events at a time, so that it
         // frees capacity often.
