@@ -47,7 +47,9 @@ impl Table {
     /// row has any other number of cells.
     fn parse(text: &str) -> Result<Self, String> {
         let mut rows = BTreeMap::new();
-        for line in text.lines().filter(|line| line.starts_with("| bus/") || line.starts_with("| sync/")) {
+        let is_row =
+            |line: &&str| ["| bus/", "| sync/", "| topics/"].iter().any(|begin| line.starts_with(begin));
+        for line in text.lines().filter(is_row) {
             // Pipes within a cell are escaped, so unescaped pipes separate cells.
             let cells: Vec<&str> =
                 line.trim_start_matches("| ").trim_end_matches(" |").split(" | ").collect();
