@@ -49,8 +49,9 @@ impl<T> Topic<T> {
     }
 }
 
-/// A watcher's share in its topic, which the watcher's reader drops last. While a topic has a
-/// lease, the topic stays in the map.
+/// A watcher's share in its topic, which the watcher's reader drops last. A topic stays in the map
+/// while it has a lease of a watcher that was registered by key. If all its leases belong to
+/// readers with a pattern, a sweep may remove the topic earlier.
 pub(super) struct Lease<K: Hash + Eq, T> {
     pub(super) shared: Arc<Shared<K, T>>,
     pub(super) key: K,
@@ -261,7 +262,7 @@ impl<K: Hash + Eq, T> Shared<K, T> {
         }
     }
 
-    /// Returns the number of watchers that an event with this key would be offered to.
+    /// Returns the number of a key's watchers that have not been dropped.
     pub(super) fn watchers<Q>(&self, key: &Q) -> usize
     where
         K: Borrow<Q>,

@@ -72,6 +72,30 @@ fn an_event_that_is_accepted_during_a_sweep_is_counted() {
     assert_eq!((sums.offered, sums.delivered, sums.queued, sums.lag), (2, 2, 0, 0));
 }
 
+/// A reader is dropped after a publish call has found that the reader's pattern matches. The call
+/// creates a topic without watchers, and another thread publishes to that topic before it is
+/// removed. Hooks in the key's `Hash` simulate the two thread switches.
+#[test]
+fn an_event_for_a_topic_that_has_lost_its_reader_is_unheard() {
+    let topics = Arc::new(limited::<Key, u32>(2));
+    let reader = topics.watch_matching("*").unwrap();
+    let inside = topics.clone();
+    let publish = move || {
+        let run = move || assert_eq!(inside.publish(&Key("a"), 2), Ok(0));
+        std::thread::spawn(run).join().unwrap();
+    };
+    let lose_reader = move || {
+        drop(reader);
+        HASH_HOOK.set(Some((0, Box::new(publish))));
+    };
+    HASH_HOOK.set(Some((1, Box::new(lose_reader))));
+    assert_eq!(topics.publish(&Key("a"), 1), Ok(0));
+    assert!(HASH_HOOK.with_borrow(Option::is_none), "both hooks must have been called");
+    let stats = topics.stats();
+    assert_eq!((stats.created, stats.topics), (1, 0));
+    assert_eq!((stats.accepted, stats.unheard), (0, 2));
+}
+
 /// Threads publish to more keys than the limit allows topics, so topics are constantly being
 /// removed.
 #[test]

@@ -53,7 +53,7 @@ pub(crate) struct MailboxReceiver<T> {
     rare: Option<Box<Rare>>,
 }
 
-/// What few watchers have, boxed so that the others do not pay for it.
+/// The fields that few watchers use, boxed so that the other watchers are smaller.
 #[derive(Default)]
 struct Rare {
     /// The hook for abandoned events.

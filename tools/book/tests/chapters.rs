@@ -109,3 +109,27 @@ fn the_book_has_the_words_that_people_search_for() {
     let missing: Vec<_> = words.lines().filter(is_missing).collect();
     assert!(words.lines().count() >= 30 && missing.is_empty(), "no page has {missing:?}");
 }
+
+/// The chapter on proof repeats sums that `docs/verification.md` states, where the numbers of
+/// models are generated.
+#[test]
+fn the_chapter_on_proof_repeats_the_sums_of_the_models_and_mutants() {
+    let read = |page: &str| fs::read_to_string(root().join("docs").join(page)).unwrap();
+    let (proof, verification) = (read("book/proof.md"), read("verification.md"));
+    let numbers = |text: &str| -> Vec<String> {
+        let digits = text.split(|c: char| !c.is_ascii_digit());
+        digits.filter(|number| !number.is_empty()).map(str::to_owned).collect()
+    };
+    let line = |text: &str, holds: &str| {
+        let found = text.lines().find(|line| line.contains(holds));
+        numbers(found.unwrap_or_else(|| panic!("no line contains {holds:?}")))
+    };
+    let all = line(&proof, "| all |");
+    assert_eq!(all, line(&verification, " were explored exhaustively with two preemptions"));
+    let rows = proof.lines().skip_while(|line| !line.starts_with("| models |")).skip(2);
+    let rows = rows.take_while(|line| !line.starts_with("| all |"));
+    let counts = rows.map(|row| row.split('|').nth(2).unwrap().trim().parse::<u32>().unwrap());
+    assert_eq!(counts.sum::<u32>().to_string(), all[0], "the rows must add up");
+    let mutants = line(&verification, "The models catch ");
+    assert_eq!(line(&proof, " mutants, ")[..2], [mutants[1].clone(), mutants[0].clone()]);
+}
