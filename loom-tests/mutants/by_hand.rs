@@ -470,6 +470,13 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
         written: "if !$ON { $CODE }",
     },
     Replacement {
+        file: "bus/mailbox/conflating.rs",
+        place: "Conflating::pop",
+        code: "self.front += 1;",
+        change: "replaces an event that the reader has taken",
+        written: "if !$ON { $CODE }",
+    },
+    Replacement {
         file: "topics/shared.rs",
         place: "Shared::sweep",
         code: "let is_idle = |topic: &mut Topic<T>| topic.number == number && topic.watchers == 0;",

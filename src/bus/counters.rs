@@ -33,6 +33,9 @@ pub enum DropReason {
     Incoming,
     /// The watcher's queue was full, and its policy drops the oldest event.
     Oldest,
+    /// A newer event with the same key replaced the event in the queue of a watcher that
+    /// [conflates](crate::WatchBuilder::conflate_by) events.
+    Conflated,
     /// The watcher's queue stayed full until the time limit of the watcher's policy expired.
     TimedOut,
     /// The watcher was stopped or dropped.
@@ -46,6 +49,7 @@ impl fmt::Display for DropReason {
         f.write_str(match self {
             Self::Incoming => "incoming",
             Self::Oldest => "oldest",
+            Self::Conflated => "conflated",
             Self::TimedOut => "timed out",
             Self::Stopped => "stopped",
             Self::Abandoned => "abandoned",
@@ -77,6 +81,8 @@ pub struct DropCounts {
     pub incoming: u64,
     /// The number of events lost for the reason [`DropReason::Oldest`].
     pub oldest: u64,
+    /// The number of events replaced for the reason [`DropReason::Conflated`].
+    pub conflated: u64,
     /// The number of events lost for the reason [`DropReason::TimedOut`].
     pub timed_out: u64,
     /// The number of events lost for the reason [`DropReason::Stopped`].
@@ -106,6 +112,7 @@ impl DropCounts {
         match reason {
             DropReason::Incoming => &mut self.incoming,
             DropReason::Oldest => &mut self.oldest,
+            DropReason::Conflated => &mut self.conflated,
             DropReason::TimedOut => &mut self.timed_out,
             DropReason::Stopped => &mut self.stopped,
             DropReason::Abandoned => &mut self.abandoned,
@@ -128,6 +135,7 @@ impl DropCounts {
         let reasons = [
             (DropReason::Incoming, self.incoming),
             (DropReason::Oldest, self.oldest),
+            (DropReason::Conflated, self.conflated),
             (DropReason::TimedOut, self.timed_out),
             (DropReason::Stopped, self.stopped),
             (DropReason::Abandoned, self.abandoned),
@@ -135,14 +143,16 @@ impl DropCounts {
         reasons.into_iter()
     }
 
-    /// Returns whether every loss is due to the watcher being stopped or dropped.
-    pub(crate) fn is_only_stopped(&self) -> bool {
-        self.by_reason().all(|(reason, count)| count == 0 || reason == DropReason::Stopped)
+    /// Returns whether every event that was not delivered was either replaced by a newer event of
+    /// its key, or dropped because the watcher was stopped or dropped.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.total() == self.stopped.saturating_add(self.conflated)
     }
 
     fn add(&mut self, other: &Self) {
         self.incoming += other.incoming;
         self.oldest += other.oldest;
+        self.conflated += other.conflated;
         self.timed_out += other.timed_out;
         self.stopped += other.stopped;
         self.abandoned += other.abandoned;
@@ -273,6 +283,7 @@ impl WatcherStats {
             (&mut self.panics, part.panics),
             (&mut self.dropped.incoming, part.dropped.incoming),
             (&mut self.dropped.oldest, part.dropped.oldest),
+            (&mut self.dropped.conflated, part.dropped.conflated),
             (&mut self.dropped.timed_out, part.dropped.timed_out),
             (&mut self.evictions, part.evictions),
             (&mut self.dropped.stopped, part.dropped.stopped),
@@ -356,10 +367,10 @@ pub struct BusStats {
 }
 
 impl BusStats {
-    /// Returns whether all losses are due to stopped watchers. If so, no watcher or handler,
-    /// present or departed, has lost an offered event for any other reason.
+    /// Returns whether no watcher or handler, present or departed, has lost an offered event, not
+    /// counting events of stopped watchers and replaced events.
     pub(crate) fn is_clean(&self) -> bool {
-        self.watchers.iter().chain([&self.departed]).all(|watcher| watcher.dropped.is_only_stopped())
+        self.watchers.iter().chain([&self.departed]).all(|watcher| watcher.dropped.is_clean())
     }
 
     /// Returns the number of events passed to `publish*`. This sum and the counts of refused events

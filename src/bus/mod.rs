@@ -197,7 +197,7 @@
 //! | `SentSide::filtered`, `SentSide::missed`, `SentSide::high_water` | dispatcher | relaxed | `stats` | relaxed | counts |
 //! | `SentSide::decided` | dispatcher | relaxed, release fence before | reader | acquire | the queue's contents below the offset |
 //! | `SentSide::queued` | dispatcher | relaxed, release fence before | `stats`; `queued` | relaxed, acquire fence after; relaxed | `offered`, which is at least as large; a count |
-//! | `SentSide::incoming`, `SentSide::oldest`, `SentSide::timed_out` | dispatcher | as `queued` | `stats` | as `queued` | `offered` |
+//! | `SentSide::incoming`, `SentSide::oldest`, `SentSide::conflated`, `SentSide::timed_out` | dispatcher | as `queued` | `stats` | as `queued` | `offered` |
 //! | `SentSide::stopped`, `SentSide::abandoned` | dispatcher | as `queued` | `stats` | as `queued` | `offered` |
 //! | `GotSide::consumed` | reader | release | dispatcher, `stats` | acquire; relaxed, acquire fence after | the freed slots; `offered` |
 //! | `GotSide::stopped`, `GotSide::abandoned` | reader | release | `stats` | relaxed, acquire fence after | `offered` |
@@ -234,6 +234,7 @@
 //! | `Timer::state` | tasks with a deadline, and the timer's thread | none | a change to the deadlines, and starting the thread |
 //! | `SliceQueue::Growing` | owner, and the reader of the watcher | `InlineFront::core` | moving events into the batch, or moving the batch |
 //! | `SliceQueue::Ring` | dispatcher, and the reader of the watcher | `SharedIntake::intake`, `InlineFront::core` | a change to the ring |
+//! | `SliceQueue::Conflating` | dispatcher, and the reader of the watcher | `SharedIntake::intake`, `InlineFront::core` | a change to the slots |
 //! | `FlushTicket::handlers` | dispatcher, and the caller of the flush | `SharedIntake::intake`, `InlineFront::core` | a scan of the handlers |
 //! | `Registry::entries` | registration, a watcher's end, `stats`, waiting for the bus to end | `SharedIntake::intake`, `InlineFront::core`, `BusState::report`, `TopicMap::shards`, `Shared::past` | a scan of the watchers |
 //! | `Registry::reapable` | stopping thread, dispatcher | `SharedIntake::intake`, `InlineFront::core` | a change to the list |

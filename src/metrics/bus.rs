@@ -97,6 +97,7 @@ impl BusStats {
             for (reason, count) in [
                 ("incoming", figures.dropped.incoming),
                 ("oldest", figures.dropped.oldest),
+                ("conflated", figures.dropped.conflated),
                 ("timed_out", figures.dropped.timed_out),
                 ("stopped", figures.dropped.stopped),
                 ("abandoned", figures.dropped.abandoned),

@@ -115,7 +115,7 @@ fn a_refused_watcher_has_not_departed() {
 #[test]
 fn losses_are_shown_by_reason() {
     let mut dropped = DropCounts::default();
-    assert_eq!((dropped.to_string(), dropped.by_reason().count()), ("0".to_owned(), 5));
+    assert_eq!((dropped.to_string(), dropped.by_reason().count()), ("0".to_owned(), 6));
     (dropped.oldest, dropped.timed_out, dropped.abandoned) = (3, 2, 1);
     assert_eq!(dropped.to_string(), "6 (oldest 3, timed out 2, abandoned 1)");
     let lost: Vec<_> = dropped.by_reason().filter(|(_, events)| *events > 0).collect();

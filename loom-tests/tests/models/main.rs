@@ -18,6 +18,8 @@ mod blocked;
 #[cfg(eventcast_loom)]
 mod bulk;
 #[cfg(eventcast_loom)]
+mod conflate;
+#[cfg(eventcast_loom)]
 mod controls;
 #[cfg(eventcast_loom)]
 mod direct;
@@ -63,6 +65,7 @@ fn main() -> std::process::ExitCode {
     let files = [
         blocked::models(),
         bulk::models(),
+        conflate::models(),
         controls::models(),
         direct::models(),
         eviction::models(),

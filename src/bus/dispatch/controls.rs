@@ -132,8 +132,9 @@ impl<T: Send + Sync> Drive for Arc<Controls<T>> {
     }
 
     fn withdraw(&self, watcher: u64, bus: &BusState) {
-        let is_its = |control: &_| matches!(control, Control::Register(sender) if sender.state.id == watcher);
-        if let Some(Control::Register(sender)) = self.remove(is_its) {
+        let is_its =
+            |control: &_| matches!(control, Control::Register(sender, _) if sender.state.id == watcher);
+        if let Some(Control::Register(sender, _)) = self.remove(is_its) {
             // The destructors of the sender's closures must not wait for this bus, because the bus
             // may be waiting for this thread.
             let _mark = BusThread::enter(bus.id);

@@ -42,7 +42,8 @@
 //! delivers directly or a reader pulls. While the dispatcher holds the intake's lock, it waits only
 //! for the locks listed below, each of which other threads hold for only a few instructions. Lock
 //! order: `SharedIntake::intake` before `Controls::list`, `WaitQueue::waiters`, `SliceQueue::Ring`,
-//! `FlushTicket::handlers`, `Registry::entries`, `Registry::reapable` and `Fake::state`.
+//! `SliceQueue::Conflating`, `FlushTicket::handlers`, `Registry::entries`, `Registry::reapable` and
+//! `Fake::state`.
 //!
 //! If user code that the dispatcher runs (filters, hooks, `Clone`, `Drop`) panics, the dispatcher
 //! catches the panic.

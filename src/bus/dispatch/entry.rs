@@ -1,6 +1,7 @@
 //! Control entries, flush tickets and refused entries.
 
 use crate::bus::mailbox::{Entry, MailboxSender};
+use crate::bus::options::Start;
 use crate::bus::state::{Refusal, WatcherState};
 use crate::sync::{Arc, Mutex};
 
@@ -9,7 +10,8 @@ pub(crate) struct Refused<T>(pub(crate) Entry<T>, pub(crate) Refusal);
 
 /// A control entry, which has a place among the events but does not contain any events.
 pub(crate) enum Control<T> {
-    Register(Box<MailboxSender<T>>),
+    /// A registration, with the point in the order of events at which the watcher starts.
+    Register(Box<MailboxSender<T>>, Start),
     Flush(Arc<FlushTicket>),
     /// A gap for every watcher, with the number of missing events.
     Gap(u64),
@@ -21,7 +23,7 @@ impl<T> Control<T> {
     /// this returns `usize::MAX`.
     pub(super) fn credit_at_first(&self) -> usize {
         match self {
-            Self::Register(sender) if sender.state.policy.waits() => sender.state.capacity as usize,
+            Self::Register(sender, _) if sender.state.policy.waits() => sender.state.capacity as usize,
             _ => usize::MAX,
         }
     }

@@ -129,7 +129,7 @@ impl<T> FanOut<T> {
             match step {
                 Step::Offer(Entry::Event(event)) => events.push(event),
                 Step::Offer(Entry::Batch(more)) => events.extend(more),
-                Step::Control(Control::Register(sender)) => late.push((sender, events.len())),
+                Step::Control(Control::Register(sender, _)) => late.push((sender, events.len())),
                 Step::Control(Control::Flush(_) | Control::Gap(_)) => {}
             }
         }
@@ -237,12 +237,12 @@ impl<T: Clone> FanOut<T> {
         mut show: impl FnMut(&mut MailboxSender<T>),
     ) -> Option<Box<MailboxSender<T>>> {
         match control {
-            Control::Register(sender) => {
+            Control::Register(sender, start) => {
                 let show = |sender: &mut _| {
                     full_fence();
                     show(sender);
                 };
-                return self.register(sender, bus, show).err();
+                return self.register(sender, start, bus, show).err();
             }
             Control::Flush(ticket) => {
                 // The registry's list also includes handlers that were stopped but are still
@@ -270,11 +270,12 @@ impl<T: Clone> FanOut<T> {
     fn register(
         &mut self,
         mut sender: Box<MailboxSender<T>>,
+        start: Start,
         bus: &BusState,
         show: impl FnMut(&mut MailboxSender<T>),
     ) -> Result<(), Box<MailboxSender<T>>> {
         let newest = self.position();
-        let start = match sender.start {
+        let start = match start {
             Start::Next => newest,
             Start::Oldest => self.history.position_before().unwrap_or(newest),
             Start::After(position) => position.min(newest),

@@ -24,8 +24,8 @@
 //! - Filters, `on_drop`, the `Clone` and `Drop` of events, and the completion function run while
 //!   the lock is held. The destructors of a removed watcher's closures run after the lock has been
 //!   released. Lock order: `InlineFront::core` before `NestedEntries::list`, `SliceQueue::Growing`,
-//!   `SliceQueue::Ring`, `FlushTicket::handlers`, `Registry::entries`, `Registry::reapable` and
-//!   `Fake::state`.
+//!   `SliceQueue::Ring`, `SliceQueue::Conflating`, `FlushTicket::handlers`, `Registry::entries`,
+//!   `Registry::reapable` and `Fake::state`.
 //! - If a call is made from inside a call to another inline bus, it tries to acquire the lock only
 //!   for a bounded time.
 

@@ -20,6 +20,9 @@ impl<T: Clone> MailboxSender<T> {
         };
         let passed: usize = runs.iter().map(Range::len).sum();
         self.sent.filtered += (all.len() - passed) as u64;
+        if self.queue.conflates() && !self.gave_up {
+            return self.offer_by_key(&batch, runs, bus);
+        }
         if passed == all.len() {
             return self.offer_part(batch, all, bus);
         }

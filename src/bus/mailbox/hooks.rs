@@ -3,6 +3,8 @@
 use crate::bus::counters::DropReason;
 use crate::catch::catch_panic;
 
+use super::conflating::Keys;
+
 /// A closure that decides whether an event is offered to a watcher. The closure runs on the
 /// dispatcher.
 pub(crate) type FilterHook<T> = Box<dyn FnMut(&T) -> bool + Send>;
@@ -16,18 +18,28 @@ pub(crate) type OnDrop<T> = Box<dyn FnMut(&str, DropReason, &[T]) + Send>;
 /// receives the number of accepted events that were not yet in the queue.
 pub(crate) type OnAbandon = Box<dyn FnMut(&str, u64) + Send>;
 
-/// A sender's hooks for lost events. The hooks are boxed, because few watchers have any.
-pub(super) struct LossHooks<T> {
-    pub(super) on_drop: Option<OnDrop<T>>,
-    pub(super) on_abandon: Option<OnAbandon>,
+/// A sender's hooks, except for the filter. The hooks are boxed, because few watchers have any.
+pub(crate) struct Hooks<T> {
+    pub(crate) on_drop: Option<OnDrop<T>>,
+    pub(crate) on_abandon: Option<OnAbandon>,
+    /// The keys of a watcher that conflates events.
+    pub(crate) keys: Option<Box<dyn Keys<T>>>,
     /// The number of events that the sender has abandoned but not yet reported to `on_abandon`.
     pub(super) unreported: u64,
 }
 
-impl<T> LossHooks<T> {
-    pub(super) fn new(on_drop: Option<OnDrop<T>>, on_abandon: Option<OnAbandon>) -> Option<Box<Self>> {
-        let is_any = on_drop.is_some() || on_abandon.is_some();
-        is_any.then(|| Box::new(Self { on_drop, on_abandon, unreported: 0 }))
+impl<T> Hooks<T> {
+    pub(crate) fn new(
+        on_drop: Option<OnDrop<T>>,
+        on_abandon: Option<OnAbandon>,
+        keys: Option<Box<dyn Keys<T>>>,
+    ) -> Self {
+        Self { on_drop, on_abandon, keys, unreported: 0 }
+    }
+
+    pub(super) fn boxed(self) -> Option<Box<Self>> {
+        let is_any = self.on_drop.is_some() || self.on_abandon.is_some() || self.keys.is_some();
+        is_any.then(|| Box::new(self))
     }
 
     /// Reports to `on_abandon` how many events have been abandoned since the last report.
@@ -43,5 +55,6 @@ impl<T> LossHooks<T> {
     pub(super) fn discard(self) {
         catch_panic(|| drop(self.on_drop));
         catch_panic(|| drop(self.on_abandon));
+        catch_panic(|| drop(self.keys));
     }
 }

@@ -3,6 +3,8 @@
 
 mod alone;
 mod capacity;
+mod conflate;
+mod conflating;
 mod entry;
 mod filter;
 mod hooks;
@@ -13,8 +15,9 @@ mod sender;
 mod slice;
 
 pub(crate) use self::capacity::{Call, Room};
+pub(crate) use self::conflating::{KeyMap, Keys};
 pub(crate) use self::entry::Entry;
-pub(crate) use self::hooks::{FilterHook, OnAbandon, OnDrop};
+pub(crate) use self::hooks::{FilterHook, Hooks, OnAbandon, OnDrop};
 pub(crate) use self::queue::SliceQueue;
 pub(crate) use self::receiver::{KeptByReader, MailboxReceiver, Next, Upstream};
 pub(crate) use self::sender::MailboxSender;

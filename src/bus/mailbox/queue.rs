@@ -1,4 +1,4 @@
-//! A watcher's queue of slices, which has one of three forms.
+//! A watcher's queue of slices, which has one of four forms.
 //!
 //! The *chain* is one of crossbeam's queues, with one entry per slice. If the capacity is small,
 //! the queue is a fixed array. If the capacity is large, the queue consists of linked segments, so
@@ -21,20 +21,24 @@
 //! takes one event at a time. If a gap precedes an event, the reader leaves the event in the ring
 //! until the gap has been reported, so that the sender can still drop the queued events. No event
 //! is cloned or dropped while the ring's lock is held.
+//!
+//! The *conflating* queue has at most one event for each key (`conflating.rs`).
 
 use std::collections::VecDeque;
 
 use crate::bus::policy::OverflowPolicy;
 use crate::sync::{Fifo, Mutex};
 
+use super::conflating::{Conflating, Taken};
 use super::entry::Entry;
-use super::slice::{BatchSlice, OwnBatch};
+use super::slice::{BatchSlice, OwnBatch, Positions, SharedBatch};
 
 #[derive(Debug)]
 pub(crate) enum SliceQueue<T> {
     Chain(Fifo<BatchSlice<T>>),
     Growing(Fifo<BatchSlice<T>>, Mutex<Last<T>>),
     Ring(Box<Mutex<Ring<T>>>),
+    Conflating(Box<Mutex<Conflating<T>>>),
 }
 
 /// The growing batch. `None` before the first event, and after a slice has been sent.
@@ -75,13 +79,24 @@ impl<T> SliceQueue<T> {
         if grows { Self::Growing(chain, Mutex::new(None)) } else { Self::Chain(chain) }
     }
 
+    /// Creates a queue that holds at most one event for each key.
+    pub(crate) fn conflating() -> Self {
+        Self::Conflating(Box::new(Mutex::new(Conflating::new())))
+    }
+
+    /// Returns whether this queue holds at most one event for each key.
+    pub(super) fn conflates(&self) -> bool {
+        matches!(self, Self::Conflating(..))
+    }
+
     /// Adds a slice for which there is capacity. The caller must have credit for the slice, or must
-    /// have called [`cut`](Self::cut) on a ring.
+    /// have called [`cut`](Self::cut) on a ring. The queue must not be a conflating queue.
     #[inline]
     pub(crate) fn push(&self, slice: BatchSlice<T>) {
         match self {
             Self::Chain(chain) | Self::Growing(chain, ..) => chain.push(slice),
             Self::Ring(ring) => ring.lock().push(slice),
+            Self::Conflating(_) => debug_assert!(false, "slices have no key"),
         }
     }
 
@@ -138,9 +153,9 @@ impl<T> SliceQueue<T> {
         ring.lock().cut(capacity)
     }
 
-    /// Takes one slice out of a chain, or one event out of a ring. If the front of a ring is past
-    /// `expected`, the ring is left unchanged. If a growing queue returns its batch, it keeps
-    /// `spare` in exchange.
+    /// Takes one slice out of a chain, or one event out of a ring or a conflating queue. If the
+    /// front of a ring is past `expected`, the ring is left unchanged. If a growing queue returns
+    /// its batch, it keeps `spare` in exchange.
     #[inline]
     pub(crate) fn pop_at(&self, expected: u64, spare: &mut Last<T>) -> Front<T> {
         match self {
@@ -150,6 +165,10 @@ impl<T> SliceQueue<T> {
                 None => take_last(chain, growing, spare).map_or(Front::Nothing, Front::Slice),
             },
             Self::Ring(ring) => ring.lock().pop_at(expected),
+            Self::Conflating(queue) => {
+                let taken = queue.lock().take();
+                taken.map_or(Front::Nothing, |taken| Front::Slice(own(taken, spare)))
+            }
         }
     }
 
@@ -169,8 +188,22 @@ impl<T> SliceQueue<T> {
                 std::iter::from_fn(|| chain.pop().or_else(|| take_last(chain, growing, &mut None))).collect()
             }
             Self::Ring(ring) => ring.lock().cut(0),
+            Self::Conflating(queue) => {
+                let events = queue.lock().take_all();
+                // These events are only counted, so they need no positions.
+                let len = events.len();
+                let batch = SharedBatch::new(events, Positions::none());
+                vec![BatchSlice::new(batch, 0..len, 0)]
+            }
         }
     }
+}
+
+/// Moves an event into a batch of its own, which reuses the memory of `spare`.
+fn own<T>(taken: Taken<T>, spare: &mut Last<T>) -> BatchSlice<T> {
+    let mut own = spare.take().unwrap_or_default();
+    own.grow(taken.offset, taken.position).push(taken.event);
+    BatchSlice::Own(own)
 }
 
 fn seal<T>(chain: &Fifo<BatchSlice<T>>, last: &mut Last<T>) {

@@ -18,14 +18,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::bus::counters::DropReason;
-use crate::bus::options::Start;
 use crate::bus::policy::OverflowPolicy;
 use crate::bus::state::{BusState, Sent, WatcherState};
 use crate::catch::catch_panic;
 use crate::clock::Deadline;
 use crate::sync::Arc;
 
-use super::hooks::{FilterHook, LossHooks, OnAbandon, OnDrop};
+use super::hooks::{FilterHook, Hooks};
 use super::queue::{SliceQueue, events_in};
 use super::slice::{BatchSlice, SharedBatch, copied};
 
@@ -34,7 +33,7 @@ pub(crate) struct MailboxSender<T> {
     pub(crate) state: Arc<WatcherState>,
     pub(super) queue: Arc<SliceQueue<T>>,
     pub(crate) filter: Option<FilterHook<T>>,
-    hooks: Option<Box<LossHooks<T>>>,
+    pub(super) hooks: Option<Box<Hooks<T>>>,
     pub(super) sent: Sent,
     /// The value of the reader's `consumed` counter when the sender last read it. The reader may
     /// have advanced since then.
@@ -43,9 +42,7 @@ pub(crate) struct MailboxSender<T> {
     /// queue, and do not need credit.
     replayed: u64,
     /// Whether the events being offered come from the history.
-    is_replaying: bool,
-    /// The point in the order of events at which the watcher starts.
-    pub(crate) start: Start,
+    pub(super) is_replaying: bool,
     /// The parts of batches that are still waiting for capacity, if the dispatcher waits for this
     /// watcher.
     pub(super) pending: VecDeque<Part<T>>,
@@ -66,7 +63,7 @@ pub(crate) struct MailboxSender<T> {
     slow_until: u64,
     /// Whether the reader is a handler that has abandoned its queue because of a shutdown with a
     /// deadline.
-    gave_up: bool,
+    pub(super) gave_up: bool,
 }
 
 /// A range of the events in a batch.
@@ -80,9 +77,7 @@ impl<T> MailboxSender<T> {
         state: Arc<WatcherState>,
         queue: Arc<SliceQueue<T>>,
         filter: Option<FilterHook<T>>,
-        on_drop: Option<OnDrop<T>>,
-        on_abandon: Option<OnAbandon>,
-        start: Start,
+        hooks: Hooks<T>,
         grows_to: usize,
     ) -> Self {
         let grows_to = if queue.grows() { u16::try_from(grows_to).unwrap_or(u16::MAX) } else { 0 };
@@ -90,12 +85,11 @@ impl<T> MailboxSender<T> {
             state,
             queue,
             filter,
-            hooks: LossHooks::new(on_drop, on_abandon),
+            hooks: hooks.boxed(),
             sent: Sent::default(),
             consumed: 0,
             replayed: 0,
             is_replaying: false,
-            start,
             pending: VecDeque::new(),
             deadline: None,
             grows_to,

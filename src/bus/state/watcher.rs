@@ -69,6 +69,7 @@ struct SentSide {
     queued: AtomicU64,
     incoming: AtomicU64,
     oldest: AtomicU64,
+    conflated: AtomicU64,
     timed_out: AtomicU64,
     stopped: AtomicU64,
     abandoned: AtomicU64,
@@ -163,6 +164,7 @@ impl WatcherState {
         // Relaxed, all: the fence above orders them.
         to.incoming.store(sent.drops.incoming, Ordering::Relaxed);
         to.oldest.store(sent.drops.oldest, Ordering::Relaxed);
+        to.conflated.store(sent.drops.conflated, Ordering::Relaxed);
         to.timed_out.store(sent.drops.timed_out, Ordering::Relaxed);
         to.stopped.store(sent.drops.stopped, Ordering::Relaxed);
         to.abandoned.store(sent.drops.abandoned, Ordering::Relaxed);
@@ -383,6 +385,7 @@ impl WatcherState {
         let dropped = DropCounts {
             incoming: sent.incoming.load(Ordering::Relaxed),
             oldest: sent.oldest.load(Ordering::Relaxed),
+            conflated: sent.conflated.load(Ordering::Relaxed),
             timed_out: sent.timed_out.load(Ordering::Relaxed),
             stopped: sent.stopped.load(Ordering::Relaxed) + stopped,
             abandoned: sent.abandoned.load(Ordering::Relaxed) + abandoned,

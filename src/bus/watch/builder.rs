@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::bus::counters::DropReason;
 use crate::bus::incoming::IncomingQueue;
-use crate::bus::mailbox::{FilterHook, KeptByReader, OnAbandon, OnDrop};
+use crate::bus::mailbox::{FilterHook, KeptByReader, Keys, OnAbandon, OnDrop};
 use crate::bus::options::{Start, WatchOptions};
 use crate::bus::policy::OverflowPolicy;
 use crate::bus::state::Threads;
@@ -51,6 +51,7 @@ pub struct WatchBuilder<'b, T> {
     pub(super) overflow: OverflowPolicy,
     pub(super) prefix: Vec<T>,
     pub(super) filter: Option<FilterHook<T>>,
+    pub(super) keys: Option<Box<dyn Keys<T>>>,
     pub(super) on_drop: Option<OnDrop<T>>,
     /// The receiver's hook and the sender's hook. Each hook reports the events that its own end of
     /// the mailbox abandons.
@@ -74,6 +75,7 @@ impl<'b, T> WatchBuilder<'b, T> {
             overflow: options.overflow,
             prefix: Vec::new(),
             filter: None,
+            keys: None,
             on_drop: None,
             on_abandon: (None, None),
             on_panic: None,

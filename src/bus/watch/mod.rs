@@ -4,6 +4,7 @@ mod batches;
 mod builder;
 #[cfg(any(feature = "recorder", eventcast_loom))]
 mod bulk;
+mod conflate;
 mod delivery;
 mod ended;
 mod event_watcher;

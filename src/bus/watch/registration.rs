@@ -1,7 +1,7 @@
 //! Registers watchers, which means creating the mailbox and passing its sender to the fan-out.
 
 use crate::bus::dispatch::Control;
-use crate::bus::mailbox::{MailboxReceiver, MailboxSender, SliceQueue};
+use crate::bus::mailbox::{Hooks, MailboxReceiver, MailboxSender, SliceQueue};
 use crate::bus::options::{check_name, check_queue_capacity};
 use crate::bus::state::{Refusal, WatcherState};
 use crate::error::{BuildError, WatchError};
@@ -12,13 +12,13 @@ use super::builder::WatchBuilder;
 impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// Registers the watcher. `is_handler` indicates whether the library itself runs the reader.
     pub(super) fn register(self, is_handler: bool) -> Result<MailboxReceiver<T>, WatchError> {
-        let incoming = self.incoming;
+        let (incoming, start) = (self.incoming, self.start);
         let (receiver, sender) = self.prepare(is_handler)?;
-        let Err((control, refusal)) = incoming.control(Control::Register(sender)) else {
+        let Err((control, refusal)) = incoming.control(Control::Register(sender, start)) else {
             return Ok(receiver);
         };
         incoming.bus.registry.remove(&receiver.state);
-        if let Control::Register(sender) = control {
+        if let Control::Register(sender, _) = control {
             sender.close(&incoming.bus).wake_cell.wake();
         }
         Err(match refusal {
@@ -37,6 +37,10 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         if let Some(name) = &self.name {
             check_name("name", name)?;
         }
+        if self.keys.is_some() && self.overflow.waits() {
+            let allowed = "a policy that never waits, because the watcher conflates events";
+            return Err(BuildError::new("overflow", self.overflow, allowed).into());
+        }
         let bus = &self.incoming.bus;
         let parker = Parker::new();
         let state = bus.registry.add(|number| {
@@ -45,7 +49,10 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         });
         let state = state.ok_or(WatchError::Closed)?;
         let is_inline = bus.is_inline();
-        let queue = Arc::new(SliceQueue::new(self.queue_capacity, self.history, self.overflow, is_inline));
+        let queue = Arc::new(match self.keys {
+            Some(_) => SliceQueue::conflating(),
+            None => SliceQueue::new(self.queue_capacity, self.history, self.overflow, is_inline),
+        });
         let (reader_tells, dispatcher_tells) = self.on_abandon;
         let may_pull = self.overflow.waits() && self.filter.is_none();
         let upstream = if may_pull { self.incoming.way.upstream() } else { None };
@@ -61,13 +68,16 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         if let Some(lease) = self.lease {
             receiver.keep(lease);
         }
-        let (filter, on_drop) = (self.filter, self.on_drop);
+        // A watcher that conflates events has a filter, so that only the fan-out's slowest path
+        // offers events to the watcher.
+        let all: fn(&T) -> bool = |_| true;
+        let filter = self.filter.or_else(|| self.keys.as_ref().map(|_| Box::new(all) as _));
+        let hooks = Hooks::new(self.on_drop, dispatcher_tells, self.keys);
         // If the bus waits for a reader, the reader takes only a few events at a time, so that it
         // frees capacity often.
         let most = if self.overflow.waits() { (self.queue_capacity / 4).max(1) } else { usize::MAX };
         let grows_to = most.min(self.incoming.options.max_batch);
-        let sender =
-            MailboxSender::new(state, queue, filter, on_drop, dispatcher_tells, self.start, grows_to);
+        let sender = MailboxSender::new(state, queue, filter, hooks, grows_to);
         Ok((receiver, Box::new(sender)))
     }
 }
