@@ -3,6 +3,7 @@
 //! cases.
 
 mod cases;
+mod conflate;
 #[cfg(feature = "recorder")]
 mod correlator;
 #[cfg(feature = "recorder")]

@@ -32,6 +32,8 @@ pub(crate) struct Conflating<T> {
     decided: u64,
     /// The position of the last event that was put into the queue.
     position: u64,
+    /// Whether the reader has received the gap before the event at the front.
+    is_announced: bool,
 }
 
 #[derive(Debug)]
@@ -43,19 +45,20 @@ struct Slot<T> {
     replaced: u64,
 }
 
-/// An event that was taken out of the queue.
-pub(super) struct Taken<T> {
-    pub(super) event: T,
-    /// The number of events that have been decided and are no longer in the queue. Events that were
-    /// replaced by this event, or lost since the reader's last event, are included.
-    pub(super) offset: u64,
-    /// The position up to which everything is decided and no longer in the queue.
-    pub(super) position: u64,
+/// What a reader finds at the front of the queue.
+pub(super) enum Found<T> {
+    /// An event, which was taken out of the queue, with its offset and with the position up to
+    /// which nothing is left in the queue.
+    Event(T, u64, u64),
+    /// The events that are missing before the event at the front, and the position up to which
+    /// nothing is left in the queue. The event stays in the queue, where it can still be replaced.
+    Gap(u64, u64),
+    Nothing,
 }
 
 impl<T> Conflating<T> {
     pub(super) fn new() -> Self {
-        Self { slots: VecDeque::new(), front: 1, replaced: 0, decided: 0, position: 0 }
+        Self { slots: VecDeque::new(), front: 1, replaced: 0, decided: 0, position: 0, is_announced: false }
     }
 
     /// Returns the number of the slot at the front, or of the next slot if the queue is empty.
@@ -110,11 +113,29 @@ impl<T> Conflating<T> {
         Some(slot)
     }
 
-    pub(super) fn take(&mut self) -> Option<Taken<T>> {
-        let event = self.pop()?.event;
-        let offset = self.decided - 1 - self.slots.len() as u64 - self.replaced;
-        let position = self.slots.front().map_or(self.position, |next| next.since - 1);
-        Some(Taken { event, offset, position })
+    /// Takes the event at the front for a reader that has received everything below `expected`. If
+    /// events are missing, the reader first receives their number. Events that are replaced or lost
+    /// after that are part of the next gap, so that a reader of a busy key does not receive one gap
+    /// after another.
+    pub(super) fn take(&mut self, expected: u64) -> Found<T> {
+        let len = self.slots.len() as u64;
+        let Some(front) = self.slots.front_mut() else { return Found::Nothing };
+        // Each decided event is in the queue, was replaced there, was received, or is missing.
+        let gap = self.decided - len - (self.replaced - front.replaced) - expected;
+        if gap > 0 && !self.is_announced {
+            self.is_announced = true;
+            self.replaced -= std::mem::take(&mut front.replaced);
+            return Found::Gap(gap, front.since - 1);
+        }
+        self.is_announced = false;
+        match self.pop() {
+            Some(Slot { event, .. }) => Found::Event(event, expected, self.position_before_front()),
+            None => Found::Nothing,
+        }
+    }
+
+    fn position_before_front(&self) -> u64 {
+        self.slots.front().map_or(self.position, |next| next.since - 1)
     }
 
     pub(super) fn take_all(&mut self) -> Vec<T> {

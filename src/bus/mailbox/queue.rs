@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use crate::bus::policy::OverflowPolicy;
 use crate::sync::{Fifo, Mutex};
 
-use super::conflating::{Conflating, Taken};
+use super::conflating::{Conflating, Found};
 use super::entry::Entry;
 use super::slice::{BatchSlice, OwnBatch, Positions, SharedBatch};
 
@@ -153,8 +153,8 @@ impl<T> SliceQueue<T> {
         ring.lock().cut(capacity)
     }
 
-    /// Takes one slice out of a chain, or one event out of a ring or a conflating queue. If the
-    /// front of a ring is past `expected`, the ring is left unchanged. If a growing queue returns
+    /// Takes one slice out of a chain, or one event out of a ring or a conflating queue. If events
+    /// are missing before the front, the event stays in the queue. If a growing queue returns
     /// its batch, it keeps `spare` in exchange.
     #[inline]
     pub(crate) fn pop_at(&self, expected: u64, spare: &mut Last<T>) -> Front<T> {
@@ -166,17 +166,32 @@ impl<T> SliceQueue<T> {
             },
             Self::Ring(ring) => ring.lock().pop_at(expected),
             Self::Conflating(queue) => {
-                let taken = queue.lock().take();
-                taken.map_or(Front::Nothing, |taken| Front::Slice(own(taken, spare)))
+                let found = queue.lock().take(expected);
+                match found {
+                    Found::Event(event, offset, position) => {
+                        // The memory of a batch that has been read is reused.
+                        let mut own = spare.take().unwrap_or_default();
+                        own.grow(offset, position).push(event);
+                        Front::Slice(BatchSlice::Own(own))
+                    }
+                    Found::Gap(events, position) => Front::Gap(events, position),
+                    Found::Nothing => Front::Nothing,
+                }
             }
         }
     }
 
-    /// Takes one event out of a ring. Returns `None` for a chain. The caller reports the event
-    /// together with the gap that precedes the event.
-    pub(crate) fn pop_behind_gap(&self) -> Option<BatchSlice<T>> {
-        let Self::Ring(ring) = self else { return None };
-        ring.lock().pop()
+    /// Takes one event out of a ring or a conflating queue. Returns `None` for a chain. The caller
+    /// reports the event together with the gap that precedes the event.
+    pub(crate) fn pop_behind_gap(&self, expected: u64, spare: &mut Last<T>) -> Option<BatchSlice<T>> {
+        match self {
+            Self::Chain(_) | Self::Growing(..) => None,
+            Self::Ring(ring) => ring.lock().pop(),
+            Self::Conflating(_) => match self.pop_at(expected, spare) {
+                Front::Slice(slice) => Some(slice),
+                Front::Gap(..) | Front::Nothing => None,
+            },
+        }
     }
 
     /// Empties the queue and returns its slices, so that the caller can choose when the events'
@@ -197,13 +212,6 @@ impl<T> SliceQueue<T> {
             }
         }
     }
-}
-
-/// Moves an event into a batch of its own, which reuses the memory of `spare`.
-fn own<T>(taken: Taken<T>, spare: &mut Last<T>) -> BatchSlice<T> {
-    let mut own = spare.take().unwrap_or_default();
-    own.grow(taken.offset, taken.position).push(taken.event);
-    BatchSlice::Own(own)
 }
 
 fn seal<T>(chain: &Fifo<BatchSlice<T>>, last: &mut Last<T>) {

@@ -15,7 +15,8 @@ impl<T> WatchBuilder<'_, T> {
     /// event of each key, in the order in which the keys got their first unread event. A key with
     /// many events neither delays other keys nor is delayed by them. Before an event, the watcher
     /// delivers [`Lagged`](crate::Delivery::Lagged) with the number of events that this event has
-    /// replaced, plus the number of events that have been lost since the last delivery.
+    /// replaced, plus the number of events that have been lost since the last gap. Events that are
+    /// replaced after this delivery are part of the next one.
     /// [`events`](crate::Watcher::events) and [`EventWatcher`](crate::EventWatcher) return only the
     /// events.
     ///

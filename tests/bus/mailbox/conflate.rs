@@ -56,6 +56,27 @@ fn each_key_has_its_newest_event_in_the_order_of_the_first_unread_events() {
     });
 }
 
+/// A key is busy whenever the reader looks. Each gap is followed by the key's newest event.
+#[test]
+fn a_busy_key_delivers_its_newest_event_after_each_gap() {
+    on_both(|options| {
+        let bus = bus_with(options);
+        let mut watcher = by_key(&bus).watch().unwrap();
+        publish(&bus, [(1, 0)]);
+        for value in (1..100).step_by(2) {
+            publish(&bus, [(1, value)]);
+            assert!(matches!(watcher.try_recv(), Ok(Lagged(1 | 2))), "{value}");
+            publish(&bus, [(1, value + 1)]);
+            assert_eq!(watcher.try_recv(), Ok(Event((1, value + 1))));
+            publish(&bus, [(1, value + 1)]);
+        }
+        bus.shutdown();
+        assert_eq!(drain(&mut watcher), [Lagged(1), Event((1, 100))]);
+        let stats = watcher.stats();
+        assert_eq!((stats.offered, stats.delivered, stats.dropped.conflated), (151, 51, 100));
+    });
+}
+
 /// A million prices of 1,000 symbols. Nobody reads until all have been published, and the bus does
 /// not wait.
 #[test]
