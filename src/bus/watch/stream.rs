@@ -1,6 +1,7 @@
 //! The asynchronous parts of watchers and handlers, which are `recv_async`, the stream, and awaited
 //! handlers.
 
+use std::any::Any;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -174,7 +175,7 @@ impl<T, H> Unpin for Runner<T, H> {}
 /// assert_eq!((handle.stats().delivered, handle.stats().panics), (3, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-impl<T, H: FnMut(Delivery<&T>)> Future for Runner<T, H> {
+impl<T, H: FnMut(Delivery<&T>) -> R, R: Any> Future for Runner<T, H> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
