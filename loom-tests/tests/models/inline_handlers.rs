@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use eventcast::OverflowPolicy;
+use eventcast::bus::EndReason;
 use eventcast::testing::{Exploration, Payload, begin, finish};
 use eventcast_loom_tests::{explore, inline_bus, spawn};
 
@@ -100,6 +101,7 @@ fn a_handler_that_breaks_against_a_stop() {
         let stats = handle.stats();
         assert!(stats.delivered <= 1 && stats.queued == 0, "{stats:?}");
         assert_eq!(stats.offered, stats.delivered + stats.dropped.total(), "{stats:?}");
+        assert_eq!(handle.end_reason(), Some(EndReason::Stopped));
         assert_eq!(bus.watcher_count(), 0);
     });
 }

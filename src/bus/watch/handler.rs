@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::bus::counters::WatcherStats;
 use crate::bus::mailbox::{MailboxReceiver, Next};
-use crate::bus::state::{BusState, Threads, WatcherState};
+use crate::bus::state::{BusState, EndReason, Threads, WatcherState};
 use crate::bus::wait::{BusThread, on_bus_thread};
 use crate::catch::catch_panic;
 use crate::error::WatchError;
@@ -305,6 +305,44 @@ impl WatchHandle {
         let (bus, clock) = (&self.bus, &self.bus.end_clock);
         let deadline = clock.deadline(if bus.is_current() { Duration::ZERO } else { timeout });
         bus.done.wait(clock, deadline, || self.state.is_finished().then_some(())).is_ok()
+    }
+
+    /// Returns the reason why the handler ended, or `None` if it has not ended yet. The result is
+    /// `Some` from the time when [`join`](Self::join) returns `true`, and then no longer changes.
+    ///
+    /// - [`Closed`](EndReason::Closed) if the handler reached the end of the bus, or if a shutdown
+    ///   with a deadline abandoned the handler's queue.
+    /// - [`Evicted`](EndReason::Evicted) if the watcher was evicted.
+    /// - [`Stopped`](EndReason::Stopped) if the watcher was stopped, its filter panicked, or its
+    ///   handler [ended itself](crate::WatchBuilder::spawn_while), was ended by a panic, or was
+    ///   dropped before its end.
+    ///
+    /// For a watcher that you read yourself, the result is `None` until the watcher is dropped. If
+    /// the watcher is dropped before its end, the reason is `Stopped`. See also
+    /// [`Watcher::end_reason`](crate::Watcher::end_reason).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use eventcast::bus::EndReason;
+    /// use std::ops::ControlFlow;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let first = bus.watch_builder().spawn_while(|_| ControlFlow::Break(()))?;
+    /// let all = bus.watch_builder().spawn(|_| ())?;
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// assert!(first.join(Duration::from_secs(10)));
+    /// assert_eq!(first.end_reason(), Some(EndReason::Stopped));
+    /// assert_eq!(all.end_reason(), None);
+    /// bus.shutdown();
+    /// assert_eq!(all.end_reason(), Some(EndReason::Closed));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "is_finished")]
+    pub fn end_reason(&self) -> Option<EndReason> {
+        self.state.end_reason()
     }
 
     /// Returns the watcher's counters.
