@@ -276,7 +276,8 @@ impl WatchHandle {
     /// panics and [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) is set. If `join` returns
     /// `true`, everything that the handler did happens before `join` returns. For a watcher that
     /// you read yourself, `join` waits until the watcher is dropped, so the thread that owns the
-    /// watcher must not call `join` without a time limit.
+    /// watcher must not call `join` without a time limit. To wait without a time limit, call
+    /// [`wait`](Self::wait).
     ///
     /// # Blocking
     ///
@@ -305,6 +306,39 @@ impl WatchHandle {
         let (bus, clock) = (&self.bus, &self.bus.end_clock);
         let deadline = clock.deadline(if bus.is_current() { Duration::ZERO } else { timeout });
         bus.done.wait(clock, deadline, || self.state.is_finished().then_some(())).is_ok()
+    }
+
+    /// Waits until the handler has ended, like [`join`](Self::join) without a time limit, and
+    /// returns the reason for the end, like [`end_reason`](Self::end_reason). This method does not
+    /// stop the handler.
+    ///
+    /// On a thread of the same bus, this method does not wait, and returns `None` if the handler
+    /// has not ended. If a handler waits for itself, the result is therefore `None`. On other
+    /// threads, the result is always `Some`.
+    ///
+    /// # Blocking
+    ///
+    /// Blocks until the handler has ended, which may be forever. For a watcher that you read
+    /// yourself, blocks until the watcher is dropped, so the thread that owns the watcher must not
+    /// call this method. In an async task, await the [`Runner`] itself, or await the end of the bus
+    /// with `shutdown_async`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use eventcast::bus::EndReason;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let handle = bus.watch_builder().spawn(|_| ())?;
+    /// bus.close();
+    /// assert_eq!(handle.wait(), Some(EndReason::Closed));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("join without a timeout", "wait_for_end"))]
+    pub fn wait(&self) -> Option<EndReason> {
+        let _ = self.join(Duration::MAX);
+        self.end_reason()
     }
 
     /// Returns the reason why the handler ended, or `None` if it has not ended yet. The result is

@@ -1,6 +1,7 @@
-//! Why handlers end.
+//! Why handlers end, and how to wait for them.
 
-use std::ops::ControlFlow::{Break, Continue};
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use eventcast::bus::EndReason::{Closed, Evicted, Stopped};
 use eventcast::{Delivery, OverflowPolicy, WatchHandle};
 use futures::executor::block_on;
 
-use crate::support::{LONG, bus_with, buses, on_both, stopping_handler, timed};
+use crate::support::{LONG, bus, bus_with, buses, on_both, stopping_handler, timed, watched};
 
 /// A handler has no reason for its end until it has ended, even if its watcher has been stopped or
 /// its bus has been closed.
@@ -52,6 +53,7 @@ fn the_reason_stays_the_same_after_the_end() {
         assert_eq!(handles.each_ref().map(WatchHandle::end_reason), expected);
         handles.iter().for_each(WatchHandle::stop);
         assert_eq!(handles.each_ref().map(WatchHandle::end_reason), expected);
+        assert_eq!(handles.each_ref().map(WatchHandle::wait), expected);
     });
 }
 
@@ -99,8 +101,7 @@ fn a_handler_that_is_abandoned_ends_with_its_bus() {
         });
         assert_eq!(handle.end_reason(), None);
         turnstile.let_one_pass();
-        assert!(handle.join(LONG));
-        assert_eq!(handle.end_reason(), Some(Closed));
+        assert_eq!(handle.wait(), Some(Closed));
     });
 }
 
@@ -119,4 +120,52 @@ fn the_handle_of_a_watcher_has_a_reason_after_the_drop() {
         drop((read, unread));
         assert_eq!(handles.map(|handle| handle.end_reason()), [Some(Closed), Some(Stopped)]);
     }
+}
+
+/// `wait` returns when the handler has ended, after everything that the handler did.
+#[test]
+fn wait_waits_for_the_end_of_a_handler() {
+    on_both(|options| {
+        let bus = bus_with::<u64>(options);
+        let (tx, rx) = mpsc::channel();
+        let handle = bus.watch_builder().spawn_while(move |delivery| {
+            tx.send(delivery.event().copied()).unwrap();
+            if delivery == Delivery::Event(&2) { Break(()) } else { Continue(()) }
+        });
+        let handle = handle.unwrap();
+        let waiting = thread::spawn(move || (handle.wait(), rx.try_iter().collect::<Vec<_>>()));
+        bus.publisher().publish(1).unwrap();
+        bus.flush(LONG).unwrap();
+        assert!(!waiting.is_finished());
+        bus.publisher().publish(2).unwrap();
+        assert_eq!(waiting.join().unwrap(), (Some(Stopped), vec![Some(1), Some(2)]));
+    });
+}
+
+/// A handler that waits for itself, or for another handler of its bus, does not wait.
+#[test]
+fn wait_does_not_wait_on_a_thread_of_the_bus() {
+    watched(|| {
+        let bus = bus::<u64>(10, 10);
+        let (give, take) = mpsc::channel::<WatchHandle>();
+        let (tx, waited) = mpsc::channel();
+        let other = bus.watch_builder().spawn(|_| ()).unwrap();
+        let ended = bus.watch_builder().spawn(|_| ()).unwrap();
+        ended.stop();
+        assert_eq!(ended.wait(), Some(Stopped));
+        let own = bus.watch_builder().spawn_while(move |_| -> ControlFlow<()> {
+            tx.send(take.iter().map(|handle| handle.wait()).collect::<Vec<_>>()).unwrap();
+            Break(())
+        });
+        let own = own.unwrap();
+        for handle in [&own, &other, &ended] {
+            give.send(handle.clone()).unwrap();
+        }
+        drop(give);
+        bus.publisher().publish(1).unwrap();
+        assert_eq!(waited.recv_timeout(LONG / 2), Ok(vec![None, None, Some(Stopped)]));
+        assert_eq!(own.wait(), Some(Stopped));
+        assert!(bus.shutdown().complete);
+        assert_eq!(other.wait(), Some(Closed));
+    });
 }
