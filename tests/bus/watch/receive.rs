@@ -1,7 +1,7 @@
 //! The receive methods, prefixes, and the number of events that can be received.
 
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
@@ -169,6 +169,54 @@ fn recv_timeout_runs_on_the_clock() {
             assert_eq!(reader.join().unwrap(), Err(RecvTimeoutError::Timeout));
         });
         assert!(watcher.recv_batch_timeout(Duration::ZERO).is_err());
+    });
+}
+
+/// A deadline is converted into the time that remains, which the bus's clock then measures.
+#[test]
+fn recv_deadline_waits_for_the_remaining_time_on_the_clock() {
+    on_both(|options| {
+        let (clock, bus) = timed::<u64>(options);
+        let (mut watcher, mut events) = (bus.watch().unwrap(), bus.watch().unwrap().into_events());
+        let deadline = Instant::now() + Duration::from_secs(3600);
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| watcher.recv_deadline(deadline));
+            let reader_of_events = scope.spawn(|| events.recv_deadline(deadline));
+            clock.wait_for_waiters(2);
+            clock.advance(Duration::from_secs(3000));
+            assert_eq!(clock.waiters(), 2);
+            clock.advance(Duration::from_secs(600));
+            assert_eq!(reader.join().unwrap(), Err(RecvTimeoutError::Timeout));
+            assert_eq!(reader_of_events.join().unwrap(), Err(RecvTimeoutError::Timeout));
+        });
+        // A loss that is skipped does not extend the wait.
+        thread::scope(|scope| {
+            let reader_of_events = scope.spawn(|| events.recv_deadline(deadline));
+            clock.wait_for_waiters(1);
+            clock.advance(Duration::from_secs(1800));
+            bus.publisher().publish_gap(1).unwrap();
+            bus.flush(LONG).unwrap();
+            clock.advance(Duration::from_secs(1800));
+            assert_eq!(reader_of_events.join().unwrap(), Err(RecvTimeoutError::Timeout));
+        });
+    });
+}
+
+/// A receive whose deadline has passed returns what is in the queue, and never waits.
+#[test]
+fn recv_deadline_does_not_wait_after_the_deadline() {
+    on_both(|options| {
+        let (_, bus) = timed::<u64>(options);
+        let (mut watcher, mut events) = (bus.watch().unwrap(), bus.watch().unwrap().into_events());
+        let past = Instant::now();
+        assert_eq!(watcher.recv_deadline(past), Err(RecvTimeoutError::Timeout));
+        assert_eq!(events.recv_deadline(past), Err(RecvTimeoutError::Timeout));
+        bus.publisher().publish(7).unwrap();
+        bus.shutdown();
+        assert_eq!(watcher.recv_deadline(past), Ok(Event(7)));
+        assert_eq!(watcher.recv_deadline(past), Err(RecvTimeoutError::Ended));
+        assert_eq!(events.recv_deadline(past), Ok(7));
+        assert_eq!(events.recv_deadline(past), Err(RecvTimeoutError::Ended));
     });
 }
 
