@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 
 use crate::clock::time_until;
 use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
@@ -338,6 +338,13 @@ impl<T: Clone> Stream for EventWatcher<T> {
                 None => return Poll::Ready(None),
             }
         }
+    }
+}
+
+impl<T: Clone> FusedStream for EventWatcher<T> {
+    /// Returns whether a receive has returned the end, like [`Watcher::end_reason`].
+    fn is_terminated(&self) -> bool {
+        self.watcher.is_terminated()
     }
 }
 

@@ -7,7 +7,10 @@ use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
 use eventcast::error::{RecvTimeoutError, TryRecvError};
 use eventcast::testing::FakeClock;
-use eventcast::{BusOptions, Delivery};
+use eventcast::{BusOptions, Delivery, Watcher};
+use futures::StreamExt;
+use futures::executor::block_on;
+use futures::stream::FusedStream;
 
 use crate::support::{LONG, bus, bus_with, drain, events, on_both, timed, turnstile, watched};
 
@@ -217,6 +220,51 @@ fn recv_deadline_does_not_wait_after_the_deadline() {
         assert_eq!(watcher.recv_deadline(past), Err(RecvTimeoutError::Ended));
         assert_eq!(events.recv_deadline(past), Ok(7));
         assert_eq!(events.recv_deadline(past), Err(RecvTimeoutError::Ended));
+    });
+}
+
+/// A stream is terminated once any receive has returned the end, but not earlier.
+#[test]
+fn a_stream_is_terminated_after_its_end() {
+    on_both(|options| {
+        let bus = bus_with::<u64>(options);
+        let (mut watcher, mut events) = (bus.watch().unwrap(), bus.watch().unwrap().into_events());
+        bus.publisher().publish(1).unwrap();
+        bus.shutdown();
+        assert_eq!(block_on(watcher.next()), Some(Event(1)));
+        assert_eq!(events.try_recv(), Ok(1));
+        assert_eq!((watcher.is_terminated(), events.is_terminated()), (false, false));
+        assert_eq!((block_on(watcher.next()), events.try_recv().ok()), (None, None));
+        assert_eq!((watcher.is_terminated(), events.is_terminated()), (true, true));
+        assert_eq!((block_on(watcher.next()), block_on(events.next())), (None, None));
+        assert!(!Watcher::<u64>::ended().is_terminated());
+    });
+}
+
+/// `select!` skips a stream that has ended, and continues with the other.
+#[test]
+fn select_skips_a_watcher_that_has_ended() {
+    on_both(|options| {
+        let (first, second) = (bus_with::<u64>(options.clone()), bus_with::<u64>(options));
+        let (mut ended, mut watcher) = (first.watch().unwrap(), second.watch().unwrap());
+        first.shutdown();
+        let mut seen = Vec::new();
+        block_on(async {
+            let mut ends = 0;
+            loop {
+                futures::select! {
+                    delivery = ended.next() => {
+                        assert_eq!((delivery, ends), (None, 0));
+                        ends += 1;
+                        second.publisher().publish(1).unwrap();
+                        second.close();
+                    }
+                    delivery = watcher.next() => seen.extend(delivery),
+                    complete => break,
+                }
+            }
+        });
+        assert_eq!(seen, [Event(1)]);
     });
 }
 
