@@ -358,7 +358,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// assert!(matches!(bus.watch_builder().watch(), Err(WatchError::Closed)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[doc(alias = "subscribe")]
+    #[doc(alias("resubscribe", "subscribe"))]
     pub fn watch(self) -> Result<Watcher<T>, WatchError> {
         Ok(Watcher::new(self.register(false)?))
     }
