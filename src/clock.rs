@@ -1,6 +1,8 @@
 //! Clocks and timed waits. A bus and everything built on it share one clock, so that a test can
 //! control the time for all of them.
 
+mod system;
+
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -9,6 +11,9 @@ use crate::sync::CachePadded;
 #[cfg(feature = "recorder")]
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Parker, Unparker, park_until};
+
+pub(crate) use self::system::time_until;
+use self::system::{system_deadline, system_instant, system_monotonic, system_now};
 
 /// The source of time for a bus, a recorder or a correlator: the system, or a [`FakeClock`].
 ///
@@ -129,9 +134,9 @@ impl fmt::Debug for Clock {
 /// first call [`wait_for_waiters`](FakeClock::wait_for_waiters) to make sure that the other thread
 /// is waiting. Otherwise, the test could advance the clock before the other thread reads it.
 ///
-/// The clock drives `recv_timeout`, `publish_timeout`, the `WaitFor` limit, and every timed action
-/// of a recording. The deadlines of flushes, shutdowns, joins and drops use real time, unless
-/// [`drive_the_end`](FakeClock::drive_the_end) was called.
+/// The clock drives `recv_timeout`, `recv_deadline`, `publish_timeout`, the `WaitFor` limit, and
+/// every timed action of a recording. The deadlines of flushes, shutdowns, joins and drops use real
+/// time, unless [`drive_the_end`](FakeClock::drive_the_end) was called.
 ///
 /// # Examples
 ///
@@ -462,39 +467,3 @@ impl Numbers {
         }
     }
 }
-
-mod system {
-    #![allow(clippy::disallowed_methods, reason = "here is where the system is asked")]
-
-    use std::sync::OnceLock;
-    use std::time::{Duration, Instant, SystemTime};
-
-    use crate::sync::HAS_TIME;
-
-    /// The origin of the monotonic time scale, which is the time of its first use.
-    static ORIGIN: OnceLock<Instant> = OnceLock::new();
-
-    pub(super) fn system_now() -> SystemTime {
-        if HAS_TIME { SystemTime::now() } else { SystemTime::UNIX_EPOCH }
-    }
-
-    /// Returns the time since `ORIGIN`, or zero where time does not pass.
-    pub(super) fn system_monotonic() -> Duration {
-        if HAS_TIME { ORIGIN.get_or_init(Instant::now).elapsed() } else { Duration::ZERO }
-    }
-
-    /// In a model, only a timeout of zero expires. Without a clock and threads, every timeout
-    /// expires immediately.
-    pub(super) fn system_deadline(timeout: Duration) -> Option<Duration> {
-        let has_expired = timeout.is_zero() || cfg!(target_family = "wasm");
-        if HAS_TIME { system_monotonic().checked_add(timeout) } else { has_expired.then_some(Duration::ZERO) }
-    }
-
-    /// Converts a point in time to an `Instant`. Returns `None` if the platform cannot represent
-    /// it, because such a time is further in the future than the machine will last.
-    pub(super) fn system_instant(at: Duration) -> Option<Instant> {
-        if HAS_TIME { ORIGIN.get_or_init(Instant::now).checked_add(at) } else { None }
-    }
-}
-
-use system::{system_deadline, system_instant, system_monotonic, system_now};

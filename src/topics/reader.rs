@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 
 use crate::bus::{Delivery, Watcher};
 use crate::clock::Deadline;
@@ -59,6 +59,8 @@ pub struct TopicsReader<K: Hash + Eq, T> {
     /// woken. Between two calls, both lists are empty unless cloning a key has panicked.
     arrivals: VecDeque<Arrival<K, T>>,
     ready: Vec<usize>,
+    /// Whether a receive has returned the end.
+    has_ended: bool,
 }
 
 /// The watchers of one key's topics.
@@ -96,6 +98,7 @@ where
             turns: VecDeque::new(),
             arrivals: VecDeque::new(),
             ready: Vec::new(),
+            has_ended: false,
         }
     }
 
@@ -282,7 +285,8 @@ where
             }
             self.ready = ready;
             let Some(index) = self.turns.front().copied() else {
-                return if is_closed && self.by_key.is_empty() { Next::End } else { Next::Empty };
+                self.has_ended = is_closed && self.by_key.is_empty();
+                return if self.has_ended { Next::End } else { Next::Empty };
             };
             match self.poll_slot(index) {
                 Poll::Ready(Some((key, delivery))) => {
@@ -404,6 +408,17 @@ where
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.get_mut().poll_recv(cx.waker())
+    }
+}
+
+impl<K, T> FusedStream for TopicsReader<K, T>
+where
+    K: Clone + Hash + Eq + Send + Sync + Unpin + 'static,
+    T: Clone + Send + Sync + 'static,
+{
+    /// Returns whether a receive has returned the end.
+    fn is_terminated(&self) -> bool {
+        self.has_ended
     }
 }
 

@@ -7,6 +7,7 @@ use eventcast::topics::Topics;
 use eventcast::{Delivery, OverflowPolicy};
 use futures::StreamExt;
 use futures::executor::block_on;
+use futures::stream::FusedStream;
 
 fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
@@ -37,12 +38,14 @@ async fn tasks_watch_and_publish() {
     });
     let mut next = [0, 0];
     while let Some((key, delivery)) = reader.next().await {
+        assert!(!reader.is_terminated());
         let next = &mut next[usize::from(key == "n.2")];
         assert_eq!(delivery, Delivery::Event(*next));
         *next += 1;
     }
     closing.await.unwrap();
     assert_eq!(next, [EVENTS; 2]);
+    assert!(reader.is_terminated());
     assert!(reader.recv_async().await.is_err());
 }
 

@@ -2,9 +2,11 @@
 //!
 //! The set-up is not explored. Each handler is a `Runner` that runs on one of the model's threads.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use eventcast::OverflowPolicy;
+use eventcast::bus::EndReason;
 use eventcast::testing::{Exploration, Payload, begin, finish};
 use eventcast_loom_tests::{explore, inline_bus, spawn};
 
@@ -80,9 +82,34 @@ fn a_filter_that_drops_a_handler_against_a_join() {
     });
 }
 
+/// A handler ends itself at its first delivery while one thread publishes two events, and another
+/// thread stops the handler and waits for it. Every offered event is counted once.
+fn a_handler_that_breaks_against_a_stop() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = inline_bus(2, OverflowPolicy::DropIncoming);
+        let runner = bus.watch_builder().runner_while(|_| ControlFlow::Break(())).unwrap();
+        let handle = runner.handle();
+        let publisher = bus.publisher();
+        begin();
+        let running = spawn(move || runner.run());
+        let publishing =
+            spawn(move || (1..3).for_each(|number| publisher.try_publish(Payload::new(number)).unwrap()));
+        handle.stop();
+        assert!(handle.join(Duration::from_secs(1)));
+        publishing.join().unwrap();
+        running.join().unwrap();
+        let stats = handle.stats();
+        assert!(stats.delivered <= 1 && stats.queued == 0, "{stats:?}");
+        assert_eq!(stats.offered, stats.delivered + stats.dropped.total(), "{stats:?}");
+        assert_eq!(handle.end_reason(), Some(EndReason::Stopped));
+        assert_eq!(bus.watcher_count(), 0);
+    });
+}
+
 models! {
     a_flush_against_a_handler,
     a_flush_against_a_publisher,
     a_shutdown_against_a_handler,
     a_filter_that_drops_a_handler_against_a_join,
+    a_handler_that_breaks_against_a_stop,
 }

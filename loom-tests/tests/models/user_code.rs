@@ -1,5 +1,6 @@
 //! Models of user code that panics or shuts the bus down in the middle of a race.
 
+use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
@@ -58,6 +59,26 @@ fn a_handler_that_panics_against_shutdown() {
         let accepted = publishing.join().unwrap();
         let stats = handle.stats();
         assert_eq!((stats.panics, stats.delivered), (u64::from(accepted), u64::from(accepted)));
+    });
+}
+
+/// A handler ends itself at the first of two events while a thread shuts the bus down. Every event
+/// that was offered to the handler is counted once, and the shutdown does not wait for the queue.
+fn a_handler_that_breaks_against_shutdown() {
+    explore(Exploration::default().after_set_up().first(30_000), || {
+        let bus = bus(2, 2, OverflowPolicy::DropIncoming);
+        let handle = bus.watch_builder().spawn_while(|_| ControlFlow::Break(())).unwrap();
+        let publisher = bus.publisher();
+        rest(&bus);
+        begin();
+        let publishing = spawn(move || {
+            (1..3).filter(|number| publisher.try_publish(Payload::new(*number)).is_ok()).count()
+        });
+        assert!(bus.shutdown().complete);
+        let accepted = publishing.join().unwrap() as u64;
+        let stats = handle.stats();
+        assert_eq!((stats.delivered, stats.queued), (accepted.min(1), 0));
+        assert_eq!(stats.offered, stats.delivered + stats.dropped.stopped);
     });
 }
 
@@ -124,6 +145,7 @@ fn a_runner_that_shuts_down_when_it_goes() {
 models! {
     a_clone_that_panics_against_a_reader,
     a_handler_that_panics_against_shutdown,
+    a_handler_that_breaks_against_shutdown,
     a_filter_that_panics_against_a_reader,
     a_filter_that_shuts_down_when_it_goes,
     a_runner_that_shuts_down_when_it_goes,

@@ -454,7 +454,7 @@ impl<T> MailboxReceiver<T> {
         // dispatcher may empty the queue as well, and would then drop the remaining events on its
         // own thread.
         let (current, mut queued) = (self.current.take(), self.queue.take_all());
-        let first = self.state.set_gone(gave_up);
+        let first = self.state.set_gone(gave_up, self.end_reason == Some(EndReason::Closed));
         full_fence();
         queued.extend(self.queue.take_all());
         let in_current =

@@ -1,7 +1,8 @@
 //! The reason why a watcher has ended.
 
 /// The reason why a watcher has ended, as returned by
-/// [`Watcher::end_reason`](crate::Watcher::end_reason).
+/// [`Watcher::end_reason`](crate::Watcher::end_reason) and
+/// [`WatchHandle::end_reason`](crate::WatchHandle::end_reason).
 ///
 /// # Examples
 ///
@@ -22,7 +23,9 @@
 pub enum EndReason {
     /// The bus has ended, and everything it accepted has been offered or abandoned.
     Closed,
-    /// The watcher was stopped before its reader reached the end, or its filter panicked.
+    /// The watcher was stopped or dropped before its reader reached the end, its filter panicked,
+    /// or its handler [ended itself](crate::WatchBuilder::spawn_while) or was [ended by a
+    /// panic](crate::WatchBuilder::stop_on_panic).
     Stopped,
     /// An event did not fit into the queue of a watcher with the policy
     /// [`Evict`](crate::OverflowPolicy::Evict).

@@ -32,6 +32,9 @@ const GAVE_UP: u8 = 16;
 /// is always set together with this flag.
 const EVICTED: u8 = 32;
 
+/// The flag of a reader that has reached the end of a bus that has ended.
+const AT_END: u8 = 64;
+
 /// The value of `wake_at` while no dispatcher is waiting for capacity.
 const NEVER: u64 = u64::MAX;
 
@@ -264,8 +267,8 @@ impl WatcherState {
     /// the caller has to request that the dispatcher reap the watcher. The caller has to do so if
     /// no thread has already stopped the watcher and its mailbox is not closed. If the watcher's
     /// registration was refused or withdrawn, its mailbox is already closed.
-    pub(crate) fn set_gone(&self, gave_up: bool) -> bool {
-        let flags = if gave_up { STOPPED | GONE | GAVE_UP } else { STOPPED | GONE };
+    pub(crate) fn set_gone(&self, gave_up: bool, at_end: bool) -> bool {
+        let flags = STOPPED | GONE | (u8::from(gave_up) * GAVE_UP) | (u8::from(at_end) * AT_END);
         // Relaxed: the caller's fence orders this store before the caller empties the queue. The
         // fence pairs with the dispatcher's fence after each offer.
         self.flags.fetch_or(flags, Ordering::Relaxed) & (STOPPED | CLOSED) == 0
@@ -328,15 +331,14 @@ impl WatcherState {
         // everything that was put into it. The load also pairs with the Releases in `set_stopped`
         // and `set_evicted`.
         let flags = self.flags.load(Ordering::Acquire);
-        if flags & (STOPPED | CLOSED) == 0 {
-            None
-        } else if flags & STOPPED == 0 {
-            Some(EndReason::Closed)
-        } else if flags & EVICTED == 0 {
-            Some(EndReason::Stopped)
-        } else {
-            Some(EndReason::Evicted)
-        }
+        (flags & (STOPPED | CLOSED) != 0).then(|| reason(flags))
+    }
+
+    /// Returns the reason why the watcher ended, or `None` if its reader has not finished yet.
+    pub(crate) fn end_reason(&self) -> Option<EndReason> {
+        // Relaxed: if `is_finished` has seen the reader's last flag, this load sees all flags that
+        // were set before it. Later stops do not change the reason.
+        self.is_finished().then(|| reason(self.flags.load(Ordering::Relaxed)))
     }
 
     pub(crate) fn is_finished(&self) -> bool {
@@ -415,5 +417,16 @@ impl WatcherState {
             evictions: u64::from(self.flags.load(Ordering::Relaxed) & EVICTED != 0),
             panics: self.panics.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// Returns the reason for the end of a watcher with these flags. The watcher must have ended.
+fn reason(flags: u8) -> EndReason {
+    if flags & STOPPED == 0 || flags & (AT_END | GAVE_UP) != 0 {
+        EndReason::Closed
+    } else if flags & EVICTED == 0 {
+        EndReason::Stopped
+    } else {
+        EndReason::Evicted
     }
 }

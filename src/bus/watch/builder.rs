@@ -7,6 +7,7 @@ use crate::bus::incoming::IncomingQueue;
 use crate::bus::mailbox::{FilterHook, KeptByReader, Keys, OnAbandon, OnDrop};
 use crate::bus::options::{Start, WatchOptions};
 use crate::bus::policy::OverflowPolicy;
+#[cfg(feature = "recorder")]
 use crate::bus::state::Threads;
 #[cfg(feature = "recorder")]
 use crate::catch::catch_panic;
@@ -359,7 +360,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// assert!(matches!(bus.watch_builder().watch(), Err(WatchError::Closed)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[doc(alias = "subscribe")]
+    #[doc(alias("resubscribe", "subscribe"))]
     pub fn watch(self) -> Result<Watcher<T>, WatchError> {
         Ok(Watcher::new(self.register(false)?))
     }
@@ -394,12 +395,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         self,
         handler: impl FnMut(Delivery<&T>) + Send + 'static,
     ) -> Result<WatchHandle, WatchError> {
-        let runner = self.runner(handler)?;
-        let handle = runner.handle();
-        // If the thread cannot be started, the runner is dropped, and the registration with it.
-        let name = handle.thread_name();
-        Threads::spawn(&handle.bus.threads, name, move || runner.run()).map_err(WatchError::Thread)?;
-        Ok(handle)
+        self.runner(handler)?.spawn()
     }
 
     /// Registers a watcher, and returns the bulk reader that `spawn_bulk` passes to `make`.
@@ -459,11 +455,16 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn runner<H: FnMut(Delivery<&T>) + Send + 'static>(
-        mut self,
+        self,
         handler: H,
     ) -> Result<Runner<T, H>, WatchError> {
+        self.runner_of(handler)
+    }
+
+    /// Registers the watcher, and returns a runner for a handler with any result.
+    pub(super) fn runner_of<H>(mut self, run: H) -> Result<Runner<T, H>, WatchError> {
         let (on_panic, stop_on_panic) = (self.on_panic.take(), self.stop_on_panic);
-        let handler = Handler { run: handler, on_panic, stop_on_panic };
+        let handler = Handler { run, on_panic, stop_on_panic };
         Ok(Runner::new(self.register(true)?, handler))
     }
 }

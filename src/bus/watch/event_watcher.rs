@@ -4,10 +4,11 @@ use std::fmt;
 use std::iter::FilterMap;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 
+use crate::clock::time_until;
 use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
 
 use super::delivery::Delivery;
@@ -154,7 +155,7 @@ impl<T: Clone> EventWatcher<T> {
     /// ```
     /// use eventcast::Broadcaster;
     /// use eventcast::error::RecvTimeoutError;
-    /// use std::time::Duration;
+    /// use std::time::{Duration, Instant};
     ///
     /// let bus = Broadcaster::new()?;
     /// let mut events = bus.watch()?.into_events();
@@ -170,6 +171,44 @@ impl<T: Clone> EventWatcher<T> {
                 return Ok(event);
             }
         }
+    }
+
+    /// Waits for the next event until `deadline`. Skipping a loss does not extend the wait.
+    ///
+    /// When this method is called, it converts the time that remains until `deadline` into a
+    /// timeout, as for [`recv_timeout`](Self::recv_timeout), so a deadline that has passed never
+    /// waits. An [`Instant`] always belongs to the system's clock, but the bus's clock measures the
+    /// timeout. On a bus with a [`FakeClock`](crate::testing::FakeClock), the call therefore ends
+    /// when a test has advanced the clock by the time that remained.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`recv_timeout`](Self::recv_timeout).
+    ///
+    /// # Blocking
+    ///
+    /// Blocks until `deadline` at most. In an async task, wrap `recv_async` in your runtime's
+    /// timeout instead.
+    ///
+    /// # Examples
+    ///
+    /// All events that arrive within ten milliseconds:
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut events = bus.watch()?.into_events();
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// let deadline = Instant::now() + Duration::from_millis(10);
+    /// # let deadline = deadline + Duration::from_millis(500);
+    /// let arrived = std::iter::from_fn(|| events.recv_deadline(deadline).ok());
+    /// assert_eq!(arrived.collect::<Vec<_>>(), [1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv_deadline(&mut self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+        self.recv_timeout(time_until(deadline))
     }
 
     /// Returns an iterator over the events that are in the queue now. The iterator never waits.
@@ -299,6 +338,13 @@ impl<T: Clone> Stream for EventWatcher<T> {
                 None => return Poll::Ready(None),
             }
         }
+    }
+}
+
+impl<T: Clone> FusedStream for EventWatcher<T> {
+    /// Returns whether a receive has returned the end, like [`Watcher::end_reason`].
+    fn is_terminated(&self) -> bool {
+        self.watcher.is_terminated()
     }
 }
 

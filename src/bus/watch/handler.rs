@@ -1,14 +1,17 @@
 //! Handlers. The library reads a handler's watcher, either on a new thread or wherever the user
 //! runs the runner.
 
+use std::any::Any;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::bus::counters::WatcherStats;
 use crate::bus::mailbox::{MailboxReceiver, Next};
-use crate::bus::state::{BusState, WatcherState};
+use crate::bus::state::{BusState, EndReason, Threads, WatcherState};
 use crate::bus::wait::{BusThread, on_bus_thread};
 use crate::catch::catch_panic;
+use crate::error::WatchError;
 use crate::sync::Arc;
 
 use super::delivery::Delivery;
@@ -56,27 +59,25 @@ pub(crate) struct Handler<T, H> {
     pub(crate) stop_on_panic: bool,
 }
 
-impl<T, H: FnMut(Delivery<&T>)> Handler<T, H> {
-    /// Calls the closure. Returns `false` if the closure panicked and the panic is to end the
-    /// handler.
-    fn call(&mut self, state: &WatcherState, delivery: Delivery<&T>) -> bool {
-        if catch_panic(|| (self.run)(delivery)).is_some() {
-            return true;
+impl<T, H: FnMut(Delivery<&T>) -> R, R: Any> Handler<T, H> {
+    /// Calls the closure. Returns `Break` if the closure ended the handler, either by its result or
+    /// by a panic that is to end the handler. A result other than a `ControlFlow` is ignored.
+    fn call(&mut self, state: &WatcherState, delivery: Delivery<&T>) -> ControlFlow<()> {
+        if let Some(result) = catch_panic(|| (self.run)(delivery)) {
+            let flow = (&result as &dyn Any).downcast_ref().copied();
+            return flow.unwrap_or(ControlFlow::Continue(()));
         }
         state.count_panic();
         if let Some(tell) = &mut self.on_panic {
             catch_panic(|| tell(&state.name, delivery));
         }
-        !self.stop_on_panic
+        if self.stop_on_panic { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
-impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
-    pub(crate) fn new(receiver: MailboxReceiver<T>, handler: Handler<T, H>) -> Self {
-        let handle = WatchHandle::new(&receiver);
-        Self { running: Some((handler, receiver)), handle }
-    }
-
+/// The result `R` of the handler is `()` or, for a handler that can [end
+/// itself](crate::WatchBuilder::spawn_while), a [`ControlFlow`].
+impl<T, H: FnMut(Delivery<&T>) -> R, R: Any> Runner<T, H> {
     /// Returns a handle that can stop the handler, wait for it, and read its counters, from
     /// anywhere.
     ///
@@ -105,8 +106,9 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
     ///
     /// If the handler panics, the panic is caught and counted in [`WatcherStats::panics`]. The
     /// handler then continues with the next event, unless
-    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) was set. If a shutdown's deadline
-    /// passes first, the rest of the queue is abandoned.
+    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) was set. If the handler
+    /// [ends itself](crate::WatchBuilder::spawn_while), the rest of the queue is dropped. If a
+    /// shutdown's deadline passes first, the rest of the queue is abandoned.
     ///
     /// # Blocking
     ///
@@ -155,22 +157,40 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
     /// Handles one delivery, which the receiver has just announced.
     pub(crate) fn handle_next(&mut self, next: Next) {
         let Some((handler, receiver)) = &mut self.running else { return };
-        let goes_on = match (next, receiver.events().first()) {
+        let flow = match (next, receiver.events().first()) {
             (Next::Event, Some(event)) => {
-                let goes_on = handler.call(&receiver.state, Delivery::Event(event));
+                let flow = handler.call(&receiver.state, Delivery::Event(event));
                 receiver.advance(1);
-                goes_on
+                flow
             }
             (Next::Lagged(count), _) => handler.call(&receiver.state, Delivery::Lagged(count)),
-            _ => true,
+            _ => return,
         };
-        if !goes_on {
+        if flow.is_break() {
             self.finish();
         }
+    }
+
+    /// Runs the handler on a new thread that has the watcher's name.
+    pub(super) fn spawn(self) -> Result<WatchHandle, WatchError>
+    where
+        T: Send + Sync + 'static,
+        H: Send + 'static,
+    {
+        let handle = self.handle();
+        // If the thread cannot be started, the runner is dropped, and the registration with it.
+        let run = move || self.run();
+        Threads::spawn(&handle.bus.threads, handle.thread_name(), run).map_err(WatchError::Thread)?;
+        Ok(handle)
     }
 }
 
 impl<T, H> Runner<T, H> {
+    pub(crate) fn new(receiver: MailboxReceiver<T>, handler: Handler<T, H>) -> Self {
+        let handle = WatchHandle::new(&receiver);
+        Self { running: Some((handler, receiver)), handle }
+    }
+
     pub(crate) fn finish(&mut self) {
         if let Some((handler, receiver)) = self.running.take() {
             catch_panic(|| drop(handler));
@@ -252,11 +272,12 @@ impl WatchHandle {
 
     /// Waits until the handler has ended, and returns whether it has ended. This method does not
     /// stop the handler. A handler ends after [`stop`](Self::stop), when its watcher is evicted,
-    /// when the bus ends, or when it panics and
-    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) is set. If `join` returns `true`,
-    /// everything that the handler did happens before `join` returns. For a watcher that you read
-    /// yourself, `join` waits until the watcher is dropped, so the thread that owns the watcher
-    /// must not call `join` without a time limit.
+    /// when the bus ends, when it [ends itself](crate::WatchBuilder::spawn_while), or when it
+    /// panics and [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) is set. If `join` returns
+    /// `true`, everything that the handler did happens before `join` returns. For a watcher that
+    /// you read yourself, `join` waits until the watcher is dropped, so the thread that owns the
+    /// watcher must not call `join` without a time limit. To wait without a time limit, call
+    /// [`wait`](Self::wait).
     ///
     /// # Blocking
     ///
@@ -285,6 +306,77 @@ impl WatchHandle {
         let (bus, clock) = (&self.bus, &self.bus.end_clock);
         let deadline = clock.deadline(if bus.is_current() { Duration::ZERO } else { timeout });
         bus.done.wait(clock, deadline, || self.state.is_finished().then_some(())).is_ok()
+    }
+
+    /// Waits until the handler has ended, like [`join`](Self::join) without a time limit, and
+    /// returns the reason for the end, like [`end_reason`](Self::end_reason). This method does not
+    /// stop the handler.
+    ///
+    /// On a thread of the same bus, this method does not wait, and returns `None` if the handler
+    /// has not ended. If a handler waits for itself, the result is therefore `None`. On other
+    /// threads, the result is always `Some`.
+    ///
+    /// # Blocking
+    ///
+    /// Blocks until the handler has ended, which may be forever. For a watcher that you read
+    /// yourself, blocks until the watcher is dropped, so the thread that owns the watcher must not
+    /// call this method. In an async task, await the [`Runner`] itself, or await the end of the bus
+    /// with `shutdown_async`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use eventcast::bus::EndReason;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let handle = bus.watch_builder().spawn(|_| ())?;
+    /// bus.close();
+    /// assert_eq!(handle.wait(), Some(EndReason::Closed));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("join without a timeout", "wait_for_end"))]
+    pub fn wait(&self) -> Option<EndReason> {
+        let _ = self.join(Duration::MAX);
+        self.end_reason()
+    }
+
+    /// Returns the reason why the handler ended, or `None` if it has not ended yet. The result is
+    /// `Some` from the time when [`join`](Self::join) returns `true`, and then no longer changes.
+    ///
+    /// - [`Closed`](EndReason::Closed) if the handler reached the end of the bus, or if a shutdown
+    ///   with a deadline abandoned the handler's queue.
+    /// - [`Evicted`](EndReason::Evicted) if the watcher was evicted.
+    /// - [`Stopped`](EndReason::Stopped) if the watcher was stopped, its filter panicked, or its
+    ///   handler [ended itself](crate::WatchBuilder::spawn_while), was ended by a panic, or was
+    ///   dropped before its end.
+    ///
+    /// For a watcher that you read yourself, the result is `None` until the watcher is dropped. If
+    /// the watcher is dropped before its end, the reason is `Stopped`. See also
+    /// [`Watcher::end_reason`](crate::Watcher::end_reason).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use eventcast::bus::EndReason;
+    /// use std::ops::ControlFlow;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let first = bus.watch_builder().spawn_while(|_| ControlFlow::Break(()))?;
+    /// let all = bus.watch_builder().spawn(|_| ())?;
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// assert!(first.join(Duration::from_secs(10)));
+    /// assert_eq!(first.end_reason(), Some(EndReason::Stopped));
+    /// assert_eq!(all.end_reason(), None);
+    /// bus.shutdown();
+    /// assert_eq!(all.end_reason(), Some(EndReason::Closed));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "is_finished")]
+    pub fn end_reason(&self) -> Option<EndReason> {
+        self.state.end_reason()
     }
 
     /// Returns the watcher's counters.

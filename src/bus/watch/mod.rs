@@ -10,6 +10,7 @@ mod ended;
 mod event_watcher;
 mod handler;
 mod iter;
+mod leaving;
 mod positions;
 mod registration;
 #[cfg(feature = "select")]

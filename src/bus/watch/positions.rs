@@ -47,8 +47,34 @@ impl<T> WatchBuilder<'_, T> {
     /// assert_eq!(rest, [Delivery::Lagged(1), c, d, e]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// A second reader at the position of a first reader, which has unread events:
+    ///
+    /// ```
+    /// use eventcast::bus::Start;
+    /// use eventcast::{Broadcaster, BusOptions};
+    ///
+    /// let bus = Broadcaster::with_options(BusOptions::default().history(100))?;
+    /// let mut first = bus.watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// assert_eq!(first.events().next(), Some(1));
+    ///
+    /// let position = first.position().expect("the watcher has received an event");
+    /// let mut second = bus.watch_builder().start(Start::After(position)).watch()?;
+    /// bus.publisher().publish(4)?;
+    /// bus.shutdown();
+    /// assert_eq!(first.events().collect::<Vec<_>>(), [2, 3, 4]);
+    /// assert_eq!(second.events().collect::<Vec<_>>(), [2, 3, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Each reader has its own settings, so the second reader needs the same filter to receive the
+    /// same events. The history must hold all events that the first reader has not received yet.
+    /// If the first reader's policy has dropped some of these events, the second reader receives
+    /// them from the history.
     #[doc(alias = "last event id")]
     #[doc(alias = "Last-Event-ID")]
+    #[doc(alias("fork", "clone"))]
     #[doc(alias = "replay")]
     #[doc(alias = "resourceVersion")]
     #[doc(alias = "resume")]

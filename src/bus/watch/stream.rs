@@ -1,11 +1,12 @@
 //! The asynchronous parts of watchers and handlers, which are `recv_async`, the stream, and awaited
 //! handlers.
 
+use std::any::Any;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 
 use crate::bus::mailbox::{MailboxReceiver, Next};
 use crate::error::RecvError;
@@ -142,6 +143,42 @@ impl<T: Clone> Stream for Watcher<T> {
     }
 }
 
+/// A `select!` loop skips a watcher that has ended, and runs its `complete` branch once all streams
+/// have ended.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use futures::StreamExt;
+///
+/// let (letters, numbers) = (Broadcaster::new()?, Broadcaster::new()?);
+/// let (mut a, mut b) = (letters.watch()?.into_events(), numbers.watch()?.into_events());
+/// letters.publisher().publish_batch(["a", "b"])?;
+/// numbers.publisher().publish(1)?;
+/// letters.close();
+/// numbers.close();
+/// futures::executor::block_on(async {
+///     let (mut text, mut sum) = (String::new(), 0);
+///     loop {
+///         futures::select! {
+///             letter = a.next() => text.extend(letter),
+///             number = b.next() => sum += number.unwrap_or(0),
+///             complete => break,
+///         }
+///     }
+///     assert_eq!((text.as_str(), sum), ("ab", 1));
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<T: Clone> FusedStream for Watcher<T> {
+    /// Returns whether a receive has returned the end, that is, whether
+    /// [`end_reason`](Watcher::end_reason) returns a reason.
+    fn is_terminated(&self) -> bool {
+        self.end_reason().is_some()
+    }
+}
+
 /// None of a runner's fields needs to be pinned.
 impl<T, H> Unpin for Runner<T, H> {}
 
@@ -174,7 +211,7 @@ impl<T, H> Unpin for Runner<T, H> {}
 /// assert_eq!((handle.stats().delivered, handle.stats().panics), (3, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-impl<T, H: FnMut(Delivery<&T>)> Future for Runner<T, H> {
+impl<T, H: FnMut(Delivery<&T>) -> R, R: Any> Future for Runner<T, H> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {

@@ -3,12 +3,12 @@
 use std::fmt;
 #[cfg(feature = "select")]
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::bus::counters::WatcherStats;
 use crate::bus::mailbox::{MailboxReceiver, Next};
 use crate::bus::state::EndReason;
-use crate::clock::Deadline;
+use crate::clock::{Deadline, time_until};
 use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
 #[cfg(feature = "select")]
 use crate::sync::Signal;
@@ -62,7 +62,8 @@ use super::handler::WatchHandle;
 ///
 /// [`recv`](Self::recv), [`recv_ref`](Self::recv_ref) and [`recv_batch`](Self::recv_batch) block
 /// the thread until a delivery arrives or the watcher reaches its end, and so do the iterators. The
-/// methods with `_timeout` in their names block for a limited time, as measured by the bus's clock.
+/// methods with `_timeout` or `_deadline` in their names block for a limited time, as measured by
+/// the bus's clock.
 /// No other method blocks on an event, a publisher or the dispatcher, and neither does dropping the
 /// watcher.
 ///
@@ -202,7 +203,7 @@ impl<T: Clone> Watcher<T> {
     /// ```
     /// use eventcast::error::RecvTimeoutError;
     /// use eventcast::{Broadcaster, Delivery};
-    /// use std::time::Duration;
+    /// use std::time::{Duration, Instant};
     ///
     /// let bus = Broadcaster::new()?;
     /// let mut watcher = bus.watch()?;
@@ -213,6 +214,51 @@ impl<T: Clone> Watcher<T> {
     /// ```
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery<T>, RecvTimeoutError> {
         self.recv_until(self.deadline(timeout))
+    }
+
+    /// Waits for the next delivery until `deadline`.
+    ///
+    /// When this method is called, it converts the time that remains until `deadline` into a
+    /// timeout, as for [`recv_timeout`](Self::recv_timeout), so a deadline that has passed never
+    /// waits. An [`Instant`] always belongs to the system's clock, but the bus's clock measures the
+    /// timeout. On a bus with a [`FakeClock`](crate::testing::FakeClock), the call therefore ends
+    /// when a test has advanced the clock by the time that remained.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`recv_timeout`](Self::recv_timeout).
+    ///
+    /// # Blocking
+    ///
+    /// Blocks until `deadline` at most. In an async task, wrap `recv_async` in your runtime's
+    /// timeout instead.
+    ///
+    /// # Examples
+    ///
+    /// Everything that arrives within ten milliseconds, however many deliveries that is:
+    ///
+    /// ```
+    /// use eventcast::error::RecvTimeoutError;
+    /// use eventcast::{Broadcaster, Delivery};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// let deadline = Instant::now() + Duration::from_millis(10);
+    /// # let deadline = deadline + Duration::from_millis(500);
+    /// let mut events = Vec::new();
+    /// let error = loop {
+    ///     match watcher.recv_deadline(deadline) {
+    ///         Ok(delivery) => events.extend(delivery.event()),
+    ///         Err(error) => break error,
+    ///     }
+    /// };
+    /// assert_eq!((events, error), (vec![1, 2], RecvTimeoutError::Timeout));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv_deadline(&mut self, deadline: Instant) -> Result<Delivery<T>, RecvTimeoutError> {
+        self.recv_timeout(time_until(deadline))
     }
 
     pub(super) fn recv_until(&mut self, deadline: Deadline) -> Result<Delivery<T>, RecvTimeoutError> {
@@ -286,7 +332,7 @@ impl<T> Watcher<T> {
     ///
     /// ```
     /// use eventcast::Broadcaster;
-    /// use std::time::Duration;
+    /// use std::time::{Duration, Instant};
     ///
     /// let bus = Broadcaster::new()?;
     /// let mut watcher = bus.watch()?;
@@ -358,7 +404,7 @@ impl<T> Watcher<T> {
     ///
     /// ```
     /// use eventcast::Broadcaster;
-    /// use std::time::Duration;
+    /// use std::time::{Duration, Instant};
     ///
     /// let bus = Broadcaster::new()?;
     /// let mut watcher = bus.watch()?;
@@ -403,7 +449,7 @@ impl<T> Watcher<T> {
     ///
     /// ```
     /// use eventcast::Broadcaster;
-    /// use std::time::Duration;
+    /// use std::time::{Duration, Instant};
     ///
     /// let bus = Broadcaster::new()?;
     /// let mut watcher = bus.watch_builder().queue_capacity(2).watch()?;

@@ -5,3 +5,4 @@ mod controls;
 mod direct;
 mod history;
 mod order;
+mod second_watchers;

@@ -2,6 +2,7 @@
 
 mod deadlines;
 mod flush;
+mod handlers;
 mod reaping;
 mod registrations;
 mod shutdown;

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::bus::{EndReason, EventWatcher};
@@ -62,10 +62,14 @@ type Read = fn(&mut EventWatcher<u64>) -> Vec<u64>;
 
 #[test]
 fn every_receive_skips_losses() {
-    let ways: [(&str, Read); 8] = [
+    let ways: [(&str, Read); 9] = [
         ("recv", |events| std::iter::from_fn(|| events.recv().ok()).collect()),
         ("try_recv", |events| std::iter::from_fn(|| events.try_recv().ok()).collect()),
         ("recv_timeout", |events| std::iter::from_fn(|| events.recv_timeout(LONG).ok()).collect()),
+        ("recv_deadline", |events| {
+            let deadline = Instant::now() + LONG;
+            std::iter::from_fn(|| events.recv_deadline(deadline).ok()).collect()
+        }),
         ("recv_async", |events| std::iter::from_fn(|| block_on(events.recv_async()).ok()).collect()),
         ("stream", |events| block_on(events.by_ref().collect())),
         ("try_iter", |events| events.try_iter().collect()),

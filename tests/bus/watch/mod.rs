@@ -2,6 +2,7 @@
 
 mod ended;
 mod event_watcher;
+mod leaving;
 mod receive;
 mod runners;
 #[cfg(feature = "select")]

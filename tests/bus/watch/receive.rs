@@ -1,13 +1,16 @@
 //! The receive methods, prefixes, and the number of events that can be received.
 
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
 use eventcast::error::{RecvTimeoutError, TryRecvError};
 use eventcast::testing::FakeClock;
-use eventcast::{BusOptions, Delivery};
+use eventcast::{BusOptions, Delivery, Watcher};
+use futures::StreamExt;
+use futures::executor::block_on;
+use futures::stream::FusedStream;
 
 use crate::support::{LONG, bus, bus_with, drain, events, on_both, timed, turnstile, watched};
 
@@ -169,6 +172,99 @@ fn recv_timeout_runs_on_the_clock() {
             assert_eq!(reader.join().unwrap(), Err(RecvTimeoutError::Timeout));
         });
         assert!(watcher.recv_batch_timeout(Duration::ZERO).is_err());
+    });
+}
+
+/// A deadline is converted into the time that remains, which the bus's clock then measures.
+#[test]
+fn recv_deadline_waits_for_the_remaining_time_on_the_clock() {
+    on_both(|options| {
+        let (clock, bus) = timed::<u64>(options);
+        let (mut watcher, mut events) = (bus.watch().unwrap(), bus.watch().unwrap().into_events());
+        let deadline = Instant::now() + Duration::from_secs(3600);
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| watcher.recv_deadline(deadline));
+            let reader_of_events = scope.spawn(|| events.recv_deadline(deadline));
+            clock.wait_for_waiters(2);
+            clock.advance(Duration::from_secs(3000));
+            assert_eq!(clock.waiters(), 2);
+            clock.advance(Duration::from_secs(600));
+            assert_eq!(reader.join().unwrap(), Err(RecvTimeoutError::Timeout));
+            assert_eq!(reader_of_events.join().unwrap(), Err(RecvTimeoutError::Timeout));
+        });
+        // A loss that is skipped does not extend the wait.
+        thread::scope(|scope| {
+            let reader_of_events = scope.spawn(|| events.recv_deadline(deadline));
+            clock.wait_for_waiters(1);
+            clock.advance(Duration::from_secs(1800));
+            bus.publisher().publish_gap(1).unwrap();
+            bus.flush(LONG).unwrap();
+            clock.advance(Duration::from_secs(1800));
+            assert_eq!(reader_of_events.join().unwrap(), Err(RecvTimeoutError::Timeout));
+        });
+    });
+}
+
+/// A receive whose deadline has passed returns what is in the queue, and never waits.
+#[test]
+fn recv_deadline_does_not_wait_after_the_deadline() {
+    on_both(|options| {
+        let (_, bus) = timed::<u64>(options);
+        let (mut watcher, mut events) = (bus.watch().unwrap(), bus.watch().unwrap().into_events());
+        let past = Instant::now();
+        assert_eq!(watcher.recv_deadline(past), Err(RecvTimeoutError::Timeout));
+        assert_eq!(events.recv_deadline(past), Err(RecvTimeoutError::Timeout));
+        bus.publisher().publish(7).unwrap();
+        bus.shutdown();
+        assert_eq!(watcher.recv_deadline(past), Ok(Event(7)));
+        assert_eq!(watcher.recv_deadline(past), Err(RecvTimeoutError::Ended));
+        assert_eq!(events.recv_deadline(past), Ok(7));
+        assert_eq!(events.recv_deadline(past), Err(RecvTimeoutError::Ended));
+    });
+}
+
+/// A stream is terminated once any receive has returned the end, but not earlier.
+#[test]
+fn a_stream_is_terminated_after_its_end() {
+    on_both(|options| {
+        let bus = bus_with::<u64>(options);
+        let (mut watcher, mut events) = (bus.watch().unwrap(), bus.watch().unwrap().into_events());
+        bus.publisher().publish(1).unwrap();
+        bus.shutdown();
+        assert_eq!(block_on(watcher.next()), Some(Event(1)));
+        assert_eq!(events.try_recv(), Ok(1));
+        assert_eq!((watcher.is_terminated(), events.is_terminated()), (false, false));
+        assert_eq!((block_on(watcher.next()), events.try_recv().ok()), (None, None));
+        assert_eq!((watcher.is_terminated(), events.is_terminated()), (true, true));
+        assert_eq!((block_on(watcher.next()), block_on(events.next())), (None, None));
+        assert!(!Watcher::<u64>::ended().is_terminated());
+    });
+}
+
+/// `select!` skips a stream that has ended, and continues with the other.
+#[test]
+fn select_skips_a_watcher_that_has_ended() {
+    on_both(|options| {
+        let (first, second) = (bus_with::<u64>(options.clone()), bus_with::<u64>(options));
+        let (mut ended, mut watcher) = (first.watch().unwrap(), second.watch().unwrap());
+        first.shutdown();
+        let mut seen = Vec::new();
+        block_on(async {
+            let mut ends = 0;
+            loop {
+                futures::select! {
+                    delivery = ended.next() => {
+                        assert_eq!((delivery, ends), (None, 0));
+                        ends += 1;
+                        second.publisher().publish(1).unwrap();
+                        second.close();
+                    }
+                    delivery = watcher.next() => seen.extend(delivery),
+                    complete => break,
+                }
+            }
+        });
+        assert_eq!(seen, [Event(1)]);
     });
 }
 
