@@ -74,7 +74,9 @@ fn run(inline: bool, keys: usize, policy: OverflowPolicy, ops: Vec<Op>) -> Resul
             Op::Publish(keys_of_batch) => {
                 let batch: Vec<_> = keys_of_batch.into_iter().zip(value..).collect();
                 value += batch.len() as u64;
-                batch.iter().for_each(|(key, value)| twin.offer(*key, *value, keys, policy));
+                for (key, value) in &batch {
+                    twin.offer(*key, *value, keys, policy);
+                }
                 publisher.publish_batch(batch).unwrap();
             }
             Op::Gap(events) => {
