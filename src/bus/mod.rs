@@ -209,7 +209,7 @@
 //! | `Popped::word` | dispatcher, or the thread holding its lock | relaxed, release fence after; release | a thread that adds a control entry; `stats` | acquire; relaxed, acquire fence before | the queue's length after the pop |
 //! | `Controls::waiting` | under its lock | relaxed, before a `leave` | dispatcher, or the thread holding its lock | relaxed, after a pop or `set_idle` | that a control entry is waiting |
 //! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
-//! | `BusState::accepted`, `BusState::missed` | dispatcher | relaxed | `stats` | relaxed | counts |
+//! | `BusState::accepted`, `BusState::missed`, `BusState::unheard` | dispatcher | relaxed | `stats`; dispatcher, `missed` | relaxed | counts |
 //!
 //! # Locks
 //!

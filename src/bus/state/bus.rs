@@ -60,6 +60,8 @@ pub(crate) struct BusState {
     lent: AtomicBool,
     accepted: AtomicU64,
     missed: AtomicU64,
+    /// The number of accepted events that were offered to no watcher.
+    unheard: AtomicU64,
     /// The number of events in all pushed entries, minus the number of these entries.
     pub(crate) surplus: Tally,
     pub(crate) registry: Registry,
@@ -93,6 +95,7 @@ impl BusState {
             lent: AtomicBool::new(false),
             accepted: AtomicU64::new(0),
             missed: AtomicU64::new(0),
+            unheard: AtomicU64::new(0),
             surplus: Tally::default(),
             registry: Registry::new(),
             threads: Arc::new(Threads::new(done)),
@@ -324,9 +327,23 @@ impl BusState {
         self.accepted.store(events, Ordering::Relaxed);
     }
 
+    /// Returns the number of events in published gaps.
+    #[inline]
+    pub(crate) fn missed(&self) -> u64 {
+        // Relaxed: only a count, which only the thread that runs the fan-out writes.
+        self.missed.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn set_missed(&self, events: u64) {
         // Relaxed: only a count, as in `set_accepted`.
         self.missed.store(events, Ordering::Relaxed);
+    }
+
+    /// Counts events that were offered to no watcher.
+    pub(crate) fn count_unheard(&self, events: usize) {
+        // Relaxed, both: only a count, which only the thread that runs the fan-out writes.
+        let before = self.unheard.load(Ordering::Relaxed);
+        self.unheard.store(before + events as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn count_refused(&self, refusal: Refusal, events: usize) {
@@ -340,7 +357,8 @@ impl BusState {
         BusStats {
             // Relaxed, both: only counts.
             accepted: self.accepted.load(Ordering::Relaxed),
-            missed: self.missed.load(Ordering::Relaxed),
+            missed: self.missed(),
+            unheard: self.unheard.load(Ordering::Relaxed),
             rejected_full,
             rejected_closed,
             ..of_watchers
