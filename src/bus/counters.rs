@@ -330,7 +330,7 @@ impl fmt::Display for WatcherStats {
 /// assert!(bus.publisher().publish(4).is_err());
 /// let stats = bus.stats();
 /// assert_eq!((stats.accepted, stats.rejected_closed), (3, 1));
-/// assert_eq!(stats.to_string(), "published 4, accepted 3, rejected 1 (full 0, closed 1)");
+/// assert_eq!(stats.to_string(), "published 4, accepted 3, rejected 1 (full 0, closed 1), unheard 3");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -348,6 +348,15 @@ pub struct BusStats {
     /// The number of events that [`publish_gap`](crate::Publisher::publish_gap) has reported as
     /// missing. Missing events count neither as published nor as accepted.
     pub missed: u64,
+    /// The number of accepted events that were offered to no watcher, because no watcher was
+    /// registered when the bus processed the event. An event that the watchers' filters refused is
+    /// not counted here. An event that the [history](crate::BusOptions::history) keeps is counted,
+    /// although a watcher that [starts in the past](crate::WatchBuilder::start) may still receive
+    /// it.
+    ///
+    /// If the last watcher has been dropped, but the dispatcher has not removed it yet, the next
+    /// events may not be counted. The removal precedes a flush that begins after the drop.
+    pub unheard: u64,
     /// The number of events returned to a publisher because the incoming queue was full.
     pub rejected_full: u64,
     /// The number of events returned to a publisher because the bus was closed.
@@ -409,7 +418,7 @@ impl fmt::Display for BusStats {
             self.rejected_full,
             self.rejected_closed
         )?;
-        for (name, count) in [("pending", self.pending), ("missed", self.missed)] {
+        for (name, count) in [("pending", self.pending), ("missed", self.missed), ("unheard", self.unheard)] {
             if count > 0 {
                 write!(f, ", {name} {count}")?;
             }

@@ -18,6 +18,7 @@ const DESCRIPTIONS: &[(&str, bool, &str)] = &[
     ("eventcast_rejected_total", COUNTER, "Events that the bus refused, by reason."),
     ("eventcast_pending", GAUGE, "Accepted events that are waiting in the incoming queue."),
     ("eventcast_missed_total", COUNTER, "Events that publishers reported as missing."),
+    ("eventcast_unheard_total", COUNTER, "Accepted events that the bus processed while it had no watcher."),
     ("eventcast_watchers", GAUGE, "Registered watchers."),
     ("eventcast_watcher_offered_total", COUNTER, "Events that passed the watcher's filter."),
     ("eventcast_watcher_delivered_total", COUNTER, "Offered events that were received."),
@@ -77,6 +78,7 @@ impl BusStats {
         counter!("eventcast_published_total", "bus" => bus()).absolute(self.published());
         counter!("eventcast_accepted_total", "bus" => bus()).absolute(self.accepted);
         counter!("eventcast_missed_total", "bus" => bus()).absolute(self.missed);
+        counter!("eventcast_unheard_total", "bus" => bus()).absolute(self.unheard);
         for (reason, count) in [("full", self.rejected_full), ("closed", self.rejected_closed)] {
             counter!("eventcast_rejected_total", "bus" => bus(), "reason" => reason).absolute(count);
         }

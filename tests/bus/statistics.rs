@@ -1,10 +1,11 @@
 //! The statistics of each watcher: its lag, and what happened to the events that it was offered.
 
-use eventcast::Delivery::Lagged;
+use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
+use eventcast::bus::Start;
 use eventcast::stats::{BusStats, DropCounts, DropReason};
 
-use crate::support::{LONG, assert_balanced, bus, hold, until};
+use crate::support::{LONG, assert_balanced, available, bus, bus_with, hold, on_both, until};
 
 /// If an event waits for capacity, it counts as lag, but it is not in the queue.
 #[test]
@@ -110,6 +111,48 @@ fn a_refused_watcher_has_not_departed() {
     let report = bus.shutdown();
     assert!(report.complete);
     refusals(&report.bus);
+}
+
+#[test]
+fn events_without_a_watcher_are_unheard() {
+    on_both(|options| {
+        let bus = bus_with::<u64>(options);
+        let publisher = bus.publisher();
+        let unheard = || {
+            bus.flush(LONG).unwrap();
+            bus.stats().unheard
+        };
+        publisher.publish_batch([1, 2]).unwrap();
+        assert_eq!(unheard(), 2);
+        // An event that the filter refuses had a watcher. So has an event that does not fit.
+        let picky = bus.watch_builder().filter(|_| false).queue_capacity(1).watch().unwrap();
+        publisher.publish_batch([3, 4]).unwrap();
+        publisher.publish_gap(5).unwrap();
+        assert_eq!(unheard(), 2);
+        drop(picky);
+        assert_eq!(unheard(), 2);
+        publisher.publish(5).unwrap();
+        assert_eq!(unheard(), 3);
+        let stats = bus.stats();
+        assert_eq!((stats.accepted, stats.missed), (5, 5));
+        assert!(stats.to_string().ends_with("closed 0), missed 5, unheard 3"), "{stats}");
+        bus.close();
+        assert!(publisher.publish(6).is_err());
+        assert_eq!(bus.shutdown().bus.unheard, 3, "a refused event was not accepted");
+    });
+}
+
+/// An event in the history counts as well, although a later watcher receives it.
+#[test]
+fn events_that_only_the_history_keeps_are_unheard() {
+    on_both(|options| {
+        let bus = bus_with::<u64>(options.history(1));
+        bus.publisher().publish_batch([1, 2]).unwrap();
+        let mut watcher = bus.watch_builder().start(Start::Oldest).watch().unwrap();
+        bus.publisher().publish(3).unwrap();
+        bus.flush(LONG).unwrap();
+        assert_eq!((bus.stats().unheard, available(&mut watcher)), (2, vec![Event(2), Event(3)]));
+    });
 }
 
 #[test]

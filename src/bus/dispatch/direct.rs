@@ -43,7 +43,7 @@ const MOST_WATCHERS: usize = 4;
 /// After this number of direct deliveries without a sleeping reader, the next publisher wakes the
 /// dispatcher instead. After that many such deliveries, the readers are busy, so direct delivery
 /// has no benefit, and the dispatcher delivers many events at a lower cost.
-const MOST_UNHEARD: u32 = 32;
+const MOST_BUSY_ROUNDS: u32 = 32;
 
 /// A bus's intake and fan-out, which are shared by the dispatcher, the publishers, and a pulling
 /// reader.
@@ -110,7 +110,7 @@ impl<T: Clone> Intake<T> {
     /// Offers the waiting entries, up to one batch. Adds the readers that must be woken to
     /// `sleepers`. Returns `true` if no work is left for the dispatcher.
     fn deliver(&mut self, sleepers: &mut Sleepers) -> bool {
-        if self.unheard >= MOST_UNHEARD || self.bus.room.is_waited_for() {
+        if self.busy_rounds >= MOST_BUSY_ROUNDS || self.bus.room.is_waited_for() {
             return false;
         }
         let is_all = self.offer_waiting(sleepers).is_some_and(|offered| offered.is_all);

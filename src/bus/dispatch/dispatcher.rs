@@ -108,7 +108,7 @@ impl<T: Clone> Dispatcher<T> {
         bus.dispatcher.arm();
         // A publisher cannot help a blocked dispatcher, and need not wake it.
         if !is_blocked {
-            intake.unheard = 0;
+            intake.busy_rounds = 0;
             bus.gate.set_idle();
             intake.carried = intake.take();
         }

@@ -34,8 +34,6 @@ pub(super) struct FanOut<T> {
     pub(super) waited_for: usize,
     pub(super) history: History<T>,
     accepted: u64,
-    /// The number of events in published gaps.
-    missed: u64,
 }
 
 impl<T> FanOut<T> {
@@ -47,30 +45,28 @@ impl<T> FanOut<T> {
             waited_for: 0,
             history: History::new(history),
             accepted: 0,
-            missed: 0,
         }
     }
 
     /// Counts events as accepted, before they are offered to any watcher. Returns the position of
     /// the first event.
     pub(super) fn accept(&mut self, events: usize, bus: &BusState) -> u64 {
-        let first = self.position() + 1;
+        let first = self.position(bus) + 1;
         self.accepted += events as u64;
         bus.set_accepted(self.accepted);
         first
     }
 
     /// Returns the position of the newest event or gap.
-    fn position(&self) -> u64 {
-        self.accepted + self.missed
+    fn position(&self, bus: &BusState) -> u64 {
+        self.accepted + bus.missed()
     }
 
     /// Records a gap of this many events for every watcher. The caller must issue a fence and wake
     /// the sleeping readers.
     fn add_gap(&mut self, events: u64, bus: &BusState) {
-        let events = events.min(LAST_POSITION.saturating_sub(self.position()));
-        self.missed += events;
-        bus.set_missed(self.missed);
+        let events = events.min(LAST_POSITION.saturating_sub(self.position(bus)));
+        bus.set_missed(bus.missed() + events);
         for sender in &mut self.senders {
             sender.add_gap(events);
         }
@@ -172,10 +168,13 @@ impl<T: Clone> FanOut<T> {
         shown: impl FnOnce(),
     ) {
         let first = self.accept(entry.len(), bus);
-        if self.senders.is_empty() && !self.history.keeps_events() {
-            full_fence();
-            shown();
-            return entry.discard();
+        if self.senders.is_empty() {
+            bus.count_unheard(entry.len());
+            if !self.history.keeps_events() {
+                full_fence();
+                shown();
+                return entry.discard();
+            }
         }
         if let Some(complete) = &self.completion {
             entry.events_mut().iter_mut().for_each(complete);
@@ -274,7 +273,7 @@ impl<T: Clone> FanOut<T> {
         bus: &BusState,
         show: impl FnMut(&mut MailboxSender<T>),
     ) -> Result<(), Box<MailboxSender<T>>> {
-        let newest = self.position();
+        let newest = self.position(bus);
         let start = match start {
             Start::Next => newest,
             Start::Oldest => self.history.position_before().unwrap_or(newest),
@@ -316,7 +315,7 @@ impl<T: Clone> FanOut<T> {
             reached = batch.position(range.end - 1);
             sender.replay(batch.clone(), range, bus);
         }
-        sender.add_gap(self.position() - reached);
+        sender.add_gap(self.position(bus) - reached);
         show(sender);
     }
 }

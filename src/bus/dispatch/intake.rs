@@ -33,7 +33,7 @@ pub(super) struct Intake<T> {
     /// The total number of entries taken out of the incoming queue.
     pub(super) received: u64,
     /// The number of deliveries since the last delivery that found a sleeping reader.
-    pub(super) unheard: u32,
+    pub(super) busy_rounds: u32,
     /// The number of entries that threads other than the dispatcher have taken out of the incoming
     /// queue since the dispatcher's nap began.
     pub(super) pulled: usize,
@@ -56,7 +56,7 @@ impl<T> Intake<T> {
             pending: Vec::new(),
             carried: None,
             received: 0,
-            unheard: 0,
+            busy_rounds: 0,
             pulled: 0,
         }
     }
@@ -288,7 +288,7 @@ impl<T: Clone> Intake<T> {
         shown: impl FnOnce(&BusState),
     ) {
         let Self { fan_out, bus, pending, .. } = self;
-        let mut is_heard = false;
+        let mut found_sleeper = false;
         fan_out.offer(
             events,
             is_whole,
@@ -297,11 +297,11 @@ impl<T: Clone> Intake<T> {
                 sender.begin_to_wait(&bus.clock);
                 pending.push(i);
             },
-            |sender| is_heard |= show(sender, bus),
+            |sender| found_sleeper |= show(sender, bus),
             || shown(bus),
         );
         if !fan_out.senders.is_empty() {
-            self.unheard = if is_heard { 0 } else { self.unheard.saturating_add(1) };
+            self.busy_rounds = if found_sleeper { 0 } else { self.busy_rounds.saturating_add(1) };
         }
     }
 }

@@ -64,7 +64,7 @@ impl<T: Clone + Send + Sync> Upstream for Arc<SharedIntake<T>> {
                 return;
             }
             self.bus.set_lent(false);
-            intake.unheard = 0;
+            intake.busy_rounds = 0;
             self.bus.gate.set_idle();
             let is_idle = intake.incoming.is_empty() && !intake.controls.is_waiting();
             if is_idle && !self.bus.room.is_waited_for() {
@@ -122,7 +122,7 @@ impl<T: Clone> SharedIntake<T> {
 impl<T> Intake<T> {
     /// Returns whether the reader may pull.
     fn is_lendable(&mut self) -> bool {
-        let is_busy = self.unheard >= BUSY_ROUNDS && self.is_clear();
+        let is_busy = self.busy_rounds >= BUSY_ROUNDS && self.is_clear();
         let [only] = &mut *self.fan_out.senders else { return false };
         is_busy && only.state.policy.waits() && only.keeps_up() && only.direct_room(1).is_some()
     }
@@ -172,7 +172,7 @@ impl<T: Clone> Dispatcher<T> {
         bus.set_lent(false);
         bus.gate.clear_idle();
         bus.dispatcher.disarm();
-        intake.unheard = 0;
+        intake.busy_rounds = 0;
         intake
     }
 }

@@ -1,8 +1,9 @@
-//! The readers of a queue: watchers, event-only watchers, runners, and `Select`.
+//! The readers of a queue (watchers, event-only watchers, runners, and `Select`), and their number.
 
 mod ended;
 mod event_watcher;
 mod leaving;
+mod presence;
 mod receive;
 mod runners;
 #[cfg(feature = "select")]
