@@ -139,6 +139,7 @@ mod real {
     pub(crate) use parking_lot::{Mutex as TryMutex, MutexGuard as TryMutexGuard};
 
     pub(crate) mod atomic {
+        pub(crate) use std::sync::atomic::AtomicU32;
         pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
     }
 

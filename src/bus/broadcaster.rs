@@ -334,10 +334,12 @@ impl<T> Broadcaster<T> {
     }
 
     /// Returns the number of watchers that have not been dropped and handlers that have not ended.
-    /// A stopped watcher still counts until it is dropped.
+    /// This method takes constant time, and never blocks.
     ///
-    /// This method locks the list of watchers, and takes time proportional to the number of
-    /// watchers.
+    /// A watcher counts from before the call that registers it returns until its reader has been
+    /// dropped. A stopped or evicted watcher still counts, because its reader can still receive the
+    /// queued events. A registration that is refused never counts. If a thread sees that a watcher
+    /// counts, the events that the thread publishes afterwards are offered to that watcher.
     ///
     /// # Examples
     ///
@@ -354,8 +356,7 @@ impl<T> Broadcaster<T> {
     /// assert_eq!(bus.watcher_count(), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[doc(alias = "receiver_count")]
-    #[doc(alias = "subscribers")]
+    #[doc(alias("receiver_count", "subscriber_count", "subscribers", "presence"))]
     pub fn watcher_count(&self) -> usize {
         self.incoming.bus.registry.present()
     }

@@ -2,7 +2,8 @@
 //!
 //! - A [`Broadcaster`] starts, flushes and shuts down a bus. [`BusOptions`] configures it. A
 //!   [`WeakBroadcaster`] does not keep the bus open.
-//! - A [`Publisher`] publishes events.
+//! - A [`Publisher`] publishes events. [`Publisher::has_watchers`] lets a lazy producer skip events
+//!   that no watcher would receive.
 //! - A [`Watcher`] receives events, one [`Delivery`] or one [`Batch`] at a time. A [`WatchBuilder`]
 //!   registers a watcher with its own [`OverflowPolicy`]. An [`EventWatcher`] is a watcher that
 //!   returns only events.
@@ -31,7 +32,8 @@
 //! The modules build on each other in the following order: `wait` (parking, timer), `state` (of the
 //! bus and of each watcher), `mailbox` (a watcher's queue and its two ends), `dispatch` (entries,
 //! fan-out, dispatcher, front), `incoming` (the path into the bus, publishers), `watch` (the
-//! readers of a mailbox), and at the top `broadcaster` and `flush`.
+//! readers of a mailbox), and at the top `broadcaster`, `flush` and
+//! `presence`.
 //!
 //! # Glossary
 //!
@@ -99,6 +101,8 @@
 //! * **wake cell**: the slot in which one thread or task waits. **wait queue**: a queue in which
 //!   several threads and tasks wait for their turn.
 //! * **timer**: the thread that wakes tasks at their deadlines.
+//! * **present**: describes a watcher whose registration has been accepted, and whose reader has
+//!   not been dropped.
 //! * **reap**: to remove the sender of a watcher that has stopped. The dispatcher or the owner
 //!   reaps watchers.
 //!
@@ -209,6 +213,7 @@
 //! | `Popped::word` | dispatcher, or the thread holding its lock | relaxed, release fence after; release | a thread that adds a control entry; `stats` | acquire; relaxed, acquire fence before | the queue's length after the pop |
 //! | `Controls::waiting` | under its lock | relaxed, before a `leave` | dispatcher, or the thread holding its lock | relaxed, after a pop or `set_idle` | that a control entry is waiting |
 //! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
+//! | `Registry::present` | under the lock of `entries` | release RMW | publishers, `watcher_count`; under the lock | acquire | that the watcher's control entry was added, or that an inline bus has carried it out |
 //! | `BusState::accepted`, `BusState::missed`, `BusState::unheard` | dispatcher | relaxed | `stats`; dispatcher, `missed` | relaxed | counts |
 //!
 //! # Locks
@@ -235,7 +240,7 @@
 //! | `SliceQueue::Growing` | owner, and the reader of the watcher | `InlineFront::core` | moving events into the batch, or moving the batch |
 //! | `SliceQueue::Ring` | dispatcher, and the reader of the watcher | `SharedIntake::intake`, `InlineFront::core` | a change to the ring |
 //! | `FlushTicket::handlers` | dispatcher, and the caller of the flush | `SharedIntake::intake`, `InlineFront::core` | a scan of the handlers |
-//! | `Registry::entries` | registration, a watcher's end, `stats`, waiting for the bus to end | `SharedIntake::intake`, `InlineFront::core`, `BusState::report`, `TopicMap::shards`, `Shared::past` | a scan of the watchers |
+//! | `Registry::entries` | registration, a watcher's end, `stats`, waiting for the bus to end or for watchers | `SharedIntake::intake`, `InlineFront::core`, `BusState::report`, `TopicMap::shards`, `Shared::past` | a scan of the watchers |
 //! | `Registry::reapable` | stopping thread, dispatcher | `SharedIntake::intake`, `InlineFront::core` | a change to the list |
 //! | `Threads::started` | a thread that starts a handler, each thread of the bus in its last step, a shutdown | none | a change to the list |
 //! | `BusState::report` | a shutdown that has seen the bus end | none | building the report |
@@ -260,6 +265,7 @@ mod incoming;
 mod mailbox;
 mod options;
 pub(crate) mod policy;
+mod presence;
 pub(crate) mod report;
 mod shutdown;
 mod state;

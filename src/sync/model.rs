@@ -35,6 +35,7 @@ pub(crate) fn set_detail(detail: Detail) {
 }
 
 pub(crate) mod atomic {
+    pub(crate) use loom::sync::atomic::AtomicU32;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 }
 

@@ -38,6 +38,8 @@ mod inline_handlers;
 #[cfg(eventcast_loom)]
 mod matrix;
 #[cfg(eventcast_loom)]
+mod presence;
+#[cfg(eventcast_loom)]
 mod pull;
 #[cfg(eventcast_loom)]
 mod reader;
@@ -73,6 +75,7 @@ fn main() -> std::process::ExitCode {
         inline_capacity::models(),
         inline_handlers::models(),
         matrix::models(),
+        presence::models(),
         pull::models(),
         reader::models(),
         shutdown::models(),

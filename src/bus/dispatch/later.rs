@@ -144,6 +144,7 @@ impl<T> Later<T> {
         if work.was_due {
             // No fence is needed, because the owner has seen the due work in an atomic exchange.
             bus.done.wake_all();
+            bus.presence.wake_all();
         }
         drop(history);
     }

@@ -389,6 +389,48 @@ impl<T> Publisher<T> {
     pub fn is_closed(&self) -> bool {
         self.incoming.bus.is_closed()
     }
+
+    /// Returns whether the bus has a watcher that has not been dropped, or a handler that has not
+    /// ended. With this method, a lazy producer can skip the work of creating an event that the bus
+    /// would not offer to any watcher. The method takes constant time, and never blocks.
+    ///
+    /// - If the result is `true`, an event that the caller publishes next is offered to that
+    ///   watcher, unless the watcher is stopped or dropped first.
+    /// - If the result is `false`, every watcher whose registration had returned before this call
+    ///   has been dropped. If a watcher registers after this call, it does not receive the skipped
+    ///   event, as if the event had been published before the registration. On a bus with a
+    ///   [history](crate::BusOptions::history), later watchers may start in the past, so skipped
+    ///   events are missing from the history as well.
+    ///
+    /// [`Broadcaster::watcher_count`](crate::Broadcaster::watcher_count) explains which watchers
+    /// count. [`Broadcaster::wait_watchers`](crate::Broadcaster::wait_watchers) waits for a
+    /// watcher.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let publisher = bus.publisher();
+    /// let report = |text: &str| {
+    ///     if publisher.has_watchers() {
+    ///         // Only now is it worth formatting the event.
+    ///         publisher.publish(format!("progress: {text}")).unwrap();
+    ///     }
+    /// };
+    /// report("10 %");
+    /// let mut watcher = bus.watch()?;
+    /// report("20 %");
+    /// assert_eq!(watcher.recv()?, Delivery::Event("progress: 20 %".to_owned()));
+    /// assert_eq!(bus.stats().accepted, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("receiver_count", "presence", "lazy"))]
+    #[inline]
+    pub fn has_watchers(&self) -> bool {
+        self.incoming.bus.registry.present() > 0
+    }
 }
 
 impl<T> Clone for Publisher<T> {

@@ -1,13 +1,17 @@
 //! The state shared by all parts of a bus, independent of the event type. The state includes the
 //! gate, the wait queues, the shutdown flags, and the registry.
 
+use std::ops::{Bound, RangeBounds};
+
 use crate::bus::counters::BusStats;
 use crate::bus::report::ShutdownReport;
 use crate::clock::{Clock, Deadline};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Parker, Tally, unique_id};
 
-use crate::bus::wait::{BusThread, Timer, WaitQueue, Waiting, WakeCell, full_fence, is_bus_thread};
+use crate::bus::wait::{
+    BusThread, LazyWaitQueue, Timer, WaitQueue, Waiting, WakeCell, full_fence, is_bus_thread,
+};
 
 use super::gate::{Gate, Refusal};
 use super::owner::Owner;
@@ -43,6 +47,8 @@ pub(crate) struct BusState {
     /// The queue of threads and tasks waiting for the end of the bus, for a flush, or for a
     /// handler.
     pub(crate) done: Arc<WaitQueue>,
+    /// The queue of threads and tasks waiting for watchers to register or to be dropped.
+    pub(crate) presence: LazyWaitQueue,
     pub(crate) clock: Clock,
     /// The clock for the deadlines of flushes, shutdowns and joins. If `clock` is fake, these
     /// deadlines still use real time, unless the test makes the fake clock drive them.
@@ -86,6 +92,7 @@ impl BusState {
             owner: Owner::new(),
             room: WaitQueue::new(),
             done: done.clone(),
+            presence: LazyWaitQueue::new(),
             timer,
             limits,
             clock,
@@ -252,6 +259,7 @@ impl BusState {
         // No fence is needed, because the waiters check the registry while holding its lock. See
         // `WaitQueue::wake`.
         self.done.wake_all();
+        self.presence.wake_all();
     }
 
     // ── watchers ──
@@ -297,15 +305,35 @@ impl BusState {
         }
     }
 
+    /// Notes that a watcher's registration has been accepted. Called before the registering call
+    /// returns.
+    pub(crate) fn watcher_came(&self) {
+        self.registry.count_present();
+        // No fence is needed, because the waiters check the registry while holding its lock. See
+        // `WaitQueue::wake`.
+        if !self.wakes_later() {
+            self.presence.wake_all();
+        }
+    }
+
+    /// Returns whether the number of watchers is within the range, or `None` if the caller has to
+    /// wait. Once the bus has ended, waiting for more watchers is pointless.
+    pub(crate) fn has_watchers_in(&self, range: &impl RangeBounds<usize>) -> Option<bool> {
+        // The lock that `has_ended` takes orders the two loads after each change made earlier.
+        let (has_ended, present) = (self.registry.has_ended(), self.registry.present());
+        let is_within = range.contains(&present);
+        let is_below = || !(range.start_bound(), Bound::Unbounded).contains(&present);
+        (is_within || has_ended && is_below()).then_some(is_within)
+    }
+
     /// Notes that a watcher's receiver is being dropped. If the watcher's mailbox is also closed,
     /// retires the watcher.
     pub(crate) fn receiver_dropped(&self, state: &Arc<WatcherState>) {
-        if state.set_finished() {
-            self.registry.retire(state, || self.is_closing());
-        }
+        self.registry.finish(state, || self.is_closing());
         full_fence();
         if !self.wakes_later() {
             self.done.wake_all();
+            self.presence.wake_all();
         }
     }
 

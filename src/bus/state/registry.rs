@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::bus::counters::{BusStats, WatcherStats};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Arc, Mutex};
 
 use super::watcher::WatcherState;
@@ -14,6 +14,9 @@ const NAMES: usize = 256;
 
 pub(crate) struct Registry {
     entries: Mutex<Entries>,
+    /// The number of registered watchers whose readers have not been dropped. Written only while
+    /// holding the lock of `entries`.
+    present: AtomicU32,
     /// Whether `reapable` may be non-empty.
     reaping: AtomicBool,
     /// The ids of stopped watchers whose senders the dispatcher has yet to remove.
@@ -68,6 +71,7 @@ impl Registry {
         let entries = Entries { total: 0, ended: false, watchers: BTreeMap::new(), departed: None };
         Self {
             entries: Mutex::new(entries),
+            present: AtomicU32::new(0),
             reaping: AtomicBool::new(false),
             reapable: Mutex::new(Vec::new()),
         }
@@ -90,6 +94,28 @@ impl Registry {
     /// Removes a watcher that could no longer be registered.
     pub(crate) fn remove(&self, state: &WatcherState) {
         self.entries.lock().watchers.remove(&state.id);
+    }
+
+    /// Counts a watcher as present, after its registration has been accepted.
+    pub(crate) fn count_present(&self) {
+        let _entries = self.entries.lock();
+        // Release: pairs with the Acquire in `present`.
+        self.present.fetch_add(1, Ordering::Release);
+    }
+
+    /// Marks a watcher's reader as finished, and no longer counts the watcher as present. If the
+    /// watcher's mailbox is also closed, retires the watcher.
+    pub(crate) fn finish(&self, state: &Arc<WatcherState>, is_closing: impl FnOnce() -> bool) {
+        let entries = self.entries.lock();
+        // A watcher whose registration was refused is not listed, and has not been counted.
+        let counted = u32::from(entries.watchers.contains_key(&state.id));
+        // Release: pairs with the Acquire in `present`.
+        self.present.fetch_sub(counted, Ordering::Release);
+        let is_closed = state.set_finished();
+        drop(entries);
+        if is_closed {
+            self.retire(state, is_closing);
+        }
     }
 
     /// Removes a watcher whose mailbox is closed and whose reader has finished. Adds its counters
@@ -124,8 +150,11 @@ impl Registry {
 
     /// Returns the number of watchers that have not been dropped, plus the number of handlers that
     /// have not ended.
+    #[inline]
     pub(crate) fn present(&self) -> usize {
-        self.entries.lock().watchers.values().filter(|state| !state.is_finished()).count()
+        // Acquire: pairs with the Releases in `count_present` and `finish`, so that a thread that
+        // sees a watcher publishes its next events after the watcher's registration.
+        self.present.load(Ordering::Acquire) as usize
     }
 
     /// Returns whether no watcher has a queued event.

@@ -20,13 +20,13 @@
 //! the bus calls it outside all locks, and catches its panics.
 
 use std::collections::BTreeMap;
-
+use std::sync::OnceLock;
 use std::task::Waker;
 
 use crate::catch::catch_panic;
 use crate::clock::{Clock, Deadline};
 use crate::sync::AtomicWaker;
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::sync::{Mutex, Parker, SPINS, Unparker, YIELDS, hint, thread};
 
 /// Issues the full fence that both the waiting side and the waking side need. This fence always
@@ -160,7 +160,7 @@ pub(crate) struct TimedOut;
 pub(crate) struct WaitQueue {
     /// The number of entries in `waiters`. The waking side reads this number without taking the
     /// lock.
-    waiting: AtomicUsize,
+    waiting: AtomicU32,
     waiters: Mutex<Waiters>,
     /// Whether this is the queue of an inline bus, where no thread passes on a turn that a task
     /// does not use.
@@ -218,7 +218,7 @@ impl WaitQueue {
     pub(crate) fn new() -> Self {
         let waiters = Waiters { next_ticket: 0, entries: BTreeMap::new() };
         Self {
-            waiting: AtomicUsize::new(0),
+            waiting: AtomicU32::new(0),
             waiters: Mutex::new(waiters),
             is_inline: false,
             passes_behind: AtomicBool::new(false),
@@ -318,7 +318,7 @@ impl WaitQueue {
                 chosen.push(wake);
             }
             // Relaxed: written only while holding the lock.
-            self.waiting.store(waiters.entries.len(), Ordering::Relaxed);
+            self.waiting.store(waiters.entries.len() as u32, Ordering::Relaxed);
         }
         for wake in chosen {
             wake.wake();
@@ -335,7 +335,7 @@ impl WaitQueue {
             let replaced = waiters.entries.insert(ticket, wake);
             // Relaxed: written only while holding the lock. The fence below orders this store
             // before the check of the condition.
-            self.waiting.store(waiters.entries.len(), Ordering::Relaxed);
+            self.waiting.store(waiters.entries.len() as u32, Ordering::Relaxed);
             (ticket, replaced)
         };
         full_fence();
@@ -354,10 +354,37 @@ impl WaitQueue {
             let mut waiters = self.waiters.lock();
             let removed = waiters.entries.remove(&ticket);
             // Relaxed: written only while holding the lock.
-            self.waiting.store(waiters.entries.len(), Ordering::Relaxed);
+            self.waiting.store(waiters.entries.len() as u32, Ordering::Relaxed);
             removed
         };
         removed.is_some()
+    }
+}
+
+/// A wait queue that takes no memory until it is first waited in.
+pub(crate) struct LazyWaitQueue(OnceLock<Box<WaitQueue>>);
+
+impl LazyWaitQueue {
+    pub(crate) fn new() -> Self {
+        let queue = Self(OnceLock::new());
+        // loom does not know that a `OnceLock` publishes its value.
+        #[cfg(eventcast_loom)]
+        queue.get();
+        queue
+    }
+
+    /// Returns the queue for a waiter.
+    pub(crate) fn get(&self) -> &WaitQueue {
+        self.0.get_or_init(|| Box::new(WaitQueue::new()))
+    }
+
+    /// Wakes all waiters. The caller must have made the condition true while holding a lock that
+    /// the waiters hold while they check the condition. A waiter that checked the condition before
+    /// the caller took the lock has created the queue before that.
+    pub(crate) fn wake_all(&self) {
+        if let Some(queue) = self.0.get() {
+            queue.wake_all();
+        }
     }
 }
 

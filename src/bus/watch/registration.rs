@@ -15,6 +15,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         let incoming = self.incoming;
         let (receiver, sender) = self.prepare(is_handler)?;
         let Err((control, refusal)) = incoming.control(Control::Register(sender)) else {
+            incoming.bus.watcher_came();
             return Ok(receiver);
         };
         incoming.bus.registry.remove(&receiver.state);

@@ -1,7 +1,8 @@
-//! The readers of a queue: watchers, event-only watchers, runners, and `Select`.
+//! The readers of a queue (watchers, event-only watchers, runners, and `Select`), and their number.
 
 mod ended;
 mod event_watcher;
+mod presence;
 mod receive;
 mod runners;
 #[cfg(feature = "select")]

@@ -70,34 +70,3 @@ fn a_runner_can_be_run_after_the_close() {
         assert!(bus.shutdown().complete);
     });
 }
-
-#[test]
-fn watchers_count_until_they_are_dropped_or_their_handlers_end() {
-    on_both(|options| {
-        let bus = bus_with::<u64>(options);
-        assert_eq!(bus.watcher_count(), 0);
-        let (watcher, stopped) = (bus.watch().unwrap(), bus.watch().unwrap());
-        let handler = bus.watch_builder().spawn(|_| ()).unwrap();
-        let runner = bus.watch_builder().runner(|_| ()).unwrap();
-        drop(bus.watch_builder().name("kept").spawn(|_| ()).unwrap());
-        assert_eq!(bus.watcher_count(), 5);
-        stopped.stop();
-        assert_eq!(bus.watcher_count(), 5, "its events can still be read");
-        drop(stopped);
-        assert_eq!(bus.watcher_count(), 4);
-        handler.stop();
-        assert!(handler.join(LONG));
-        assert_eq!(bus.watcher_count(), 3);
-        drop(runner);
-        assert_eq!(bus.watcher_count(), 2);
-        // The report still lists a handler that has ended with the bus.
-        let report = bus.shutdown();
-        assert!(report.bus.watchers.iter().any(|watcher| watcher.name == "kept"), "{report}");
-        assert_eq!(bus.watcher_count(), 1, "queued events can still be read");
-        drop(watcher);
-        assert_eq!(bus.watcher_count(), 0);
-        // A registration after the end of the bus does not count.
-        assert!(bus.watch().is_err());
-        assert_eq!(bus.watcher_count(), 0);
-    });
-}
