@@ -49,9 +49,10 @@ fn a_waiting_task_against_a_registration() {
 
 /// A producer publishes only if the bus has a second watcher, while another thread registers one.
 /// The producer delivers its event directly, without the dispatcher. If it publishes, the second
-/// watcher receives the event.
+/// watcher receives the event. The two threads enter the gate through different cells, so only the
+/// number of watchers orders the registration before the event.
 fn a_lazy_producer_against_a_registration() {
-    explore(Exploration::default().after_set_up().first(30_000), || {
+    explore(Exploration::default().with_two_cells().after_set_up().first(30_000), || {
         let bus = direct_bus(1, 1, OverflowPolicy::DropIncoming);
         let first = bus.watch().unwrap();
         let counts = bus.clone();
@@ -64,8 +65,10 @@ fn a_lazy_producer_against_a_registration() {
             }
             is_wanted
         });
-        let mut second = bus.watch().unwrap();
+        let registers = bus.clone();
+        let registering = spawn(move || registers.watch().unwrap());
         let is_published = producing.join().unwrap();
+        let mut second = registering.join().unwrap();
         bus.close();
         assert_eq!(numbers(&mut second), (if is_published { vec![1] } else { vec![] }, 0));
         drop(first);

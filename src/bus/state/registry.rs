@@ -109,8 +109,9 @@ impl Registry {
         let entries = self.entries.lock();
         // A watcher whose registration was refused is not listed, and has not been counted.
         let counted = u32::from(entries.watchers.contains_key(&state.id));
-        // Release: pairs with the Acquire in `present`.
-        self.present.fetch_sub(counted, Ordering::Release);
+        // Relaxed: a thread that sees a lower count does not depend on what this thread did. The
+        // exchange keeps the Releases in `count_present` visible to the Acquire in `present`.
+        self.present.fetch_sub(counted, Ordering::Relaxed);
         let is_closed = state.set_finished();
         drop(entries);
         if is_closed {
@@ -152,8 +153,8 @@ impl Registry {
     /// have not ended.
     #[inline]
     pub(crate) fn present(&self) -> usize {
-        // Acquire: pairs with the Releases in `count_present` and `finish`, so that a thread that
-        // sees a watcher publishes its next events after the watcher's registration.
+        // Acquire: pairs with the Release in `count_present`, so that a thread that sees a watcher
+        // publishes its next events after the watcher's registration.
         self.present.load(Ordering::Acquire) as usize
     }
 
