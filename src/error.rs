@@ -52,6 +52,7 @@ impl<T> PublishError<T> {
     /// assert_eq!(error.into_inner(), "an event");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "into_event")]
     pub fn into_inner(self) -> T {
         match self {
             Self::Full(value) | Self::Closed(value) => value,

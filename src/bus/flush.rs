@@ -52,14 +52,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
-        let bus = &self.incoming.bus;
-        if bus.is_current() {
-            return Err(FlushError::WouldDeadlock);
-        }
-        let deadline = bus.end_clock.deadline(timeout);
-        let flushing = Flushing::begin(&self.incoming);
-        let answer = bus.done.wait(&bus.end_clock, deadline, || flushing.answer());
-        answer.unwrap_or_else(|TimedOut| Err(flushing.timeout()))
+        Flushing::wait(&self.incoming, FlushTicket::default(), timeout)
     }
 
     /// Flushes the bus like [`flush`](Self::flush), but asynchronously. The flush and its timeout
@@ -92,10 +85,21 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
                 return Err(FlushError::WouldDeadlock);
             }
             let deadline = bus.end_clock.deadline(timeout);
-            let flushing = Flushing::begin(&self.incoming);
+            let flushing = Flushing::begin(&self.incoming, FlushTicket::default());
             let answer = bus.waiting(&bus.done, deadline, || flushing.answer()).await;
             answer.unwrap_or_else(|TimedOut| Err(flushing.timeout()))
         }
+    }
+}
+
+#[cfg(feature = "recorder")]
+impl<T: Clone + Send + Sync + 'static> super::WeakBroadcaster<T> {
+    /// Flushes the bus like [`Broadcaster::flush`], but does not wait for any handler except this
+    /// one.
+    pub(crate) fn flush_one(&self, one: &super::WatchHandle, timeout: Duration) -> Result<(), FlushError> {
+        let mut ticket = FlushTicket::default();
+        ticket.only = Some(one.state.clone());
+        Flushing::wait(&self.incoming, ticket, timeout)
     }
 }
 
@@ -108,8 +112,20 @@ struct Flushing<'b, T> {
 }
 
 impl<'b, T: Clone + Send + Sync + 'static> Flushing<'b, T> {
-    fn begin(incoming: &'b IncomingQueue<T>) -> Self {
-        let ticket = Arc::new(FlushTicket::default());
+    /// Flushes the bus. Blocks for at most `timeout`.
+    fn wait(queue: &'b IncomingQueue<T>, ticket: FlushTicket, timeout: Duration) -> Result<(), FlushError> {
+        let bus = &queue.bus;
+        if bus.is_current() {
+            return Err(FlushError::WouldDeadlock);
+        }
+        let deadline = bus.end_clock.deadline(timeout);
+        let flushing = Self::begin(queue, ticket);
+        let answer = bus.done.wait(&bus.end_clock, deadline, || flushing.answer());
+        answer.unwrap_or_else(|TimedOut| Err(flushing.timeout()))
+    }
+
+    fn begin(incoming: &'b IncomingQueue<T>, ticket: FlushTicket) -> Self {
+        let ticket = Arc::new(ticket);
         let added = incoming.control(Control::Flush(ticket.clone()));
         Self { incoming, ticket, refused: added.err().map(|(_, refusal)| refusal) }
     }
@@ -120,9 +136,10 @@ impl<'b, T: Clone + Send + Sync + 'static> Flushing<'b, T> {
         match self.refused {
             None => flushed(bus, &self.ticket),
             Some(Refusal::Full) => Some(Err(self.timeout())),
-            // Once the bus has ended, all events that it had accepted have been offered and
-            // handled, unless they were abandoned.
-            Some(Refusal::Closed) => all_flushed(bus),
+            // Once the bus or the only handler has ended, all events that the bus had accepted have
+            // been offered and handled, unless they were abandoned.
+            Some(Refusal::Closed) => all_flushed(bus)
+                .or_else(|| self.ticket.only.as_ref().filter(|only| only.is_finished()).map(|_| Ok(()))),
         }
     }
 

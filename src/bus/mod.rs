@@ -2,8 +2,8 @@
 //!
 //! - A [`Broadcaster`] starts, flushes and shuts down a bus. [`BusOptions`] configures it. A
 //!   [`WeakBroadcaster`] does not keep the bus open.
-//! - A [`Publisher`] publishes events. [`Publisher::has_watchers`] lets a lazy producer skip events
-//!   that no watcher would receive.
+//! - A [`Publisher`] publishes events. A [`BufferedPublisher`] publishes them in batches.
+//!   [`Publisher::has_watchers`] lets a lazy producer skip events that no watcher would receive.
 //! - A [`Watcher`] receives events, one [`Delivery`] or one [`Batch`] at a time. A [`WatchBuilder`]
 //!   registers a watcher with its own [`OverflowPolicy`]. An [`EventWatcher`] is a watcher that
 //!   returns only events.
@@ -278,7 +278,7 @@ pub use self::broadcaster::Broadcaster;
 pub use self::channel::channel;
 #[cfg(feature = "recorder")]
 pub(crate) use self::dispatch::Completion;
-pub use self::incoming::Publisher;
+pub use self::incoming::{BufferedPublisher, Publisher};
 pub use self::options::{BusOptions, Start, WatchOptions};
 pub use self::policy::OverflowPolicy;
 pub use self::state::EndReason;

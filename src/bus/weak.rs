@@ -62,7 +62,7 @@ impl<T> Broadcaster<T> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct WeakBroadcaster<T> {
-    incoming: Arc<IncomingQueue<T>>,
+    pub(super) incoming: Arc<IncomingQueue<T>>,
 }
 
 impl<T: Clone + Send + Sync + 'static> WeakBroadcaster<T> {

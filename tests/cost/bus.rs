@@ -6,7 +6,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use eventcast::Delivery::Event;
-use eventcast::bus::{Batch, EndReason, EventWatcher, Events, Runner, TryIter, WeakBroadcaster};
+use eventcast::bus::{
+    Batch, BufferedPublisher, EndReason, EventWatcher, Events, Runner, TryIter, WeakBroadcaster,
+};
 use eventcast::error::{FlushError, PublishError, WatchError};
 use eventcast::stats::{BusStats, ShutdownReport};
 use eventcast::testing::FakeClock;
@@ -72,6 +74,26 @@ fn try_publish_does_not_allocate() {
     drop(held);
     bus.shutdown();
     assert_eq!(allocations_here(|| assert!(publisher.try_publish(2).is_err())), 0);
+}
+
+/// A buffered publisher allocates one vector for each batch, and the bus takes over this vector.
+#[test]
+fn a_buffered_publisher_allocates_once_for_each_batch() {
+    const SIZE: usize = 64;
+    let bus = Broadcaster::with_options(BusOptions::default().direct_delivery(false)).unwrap();
+    let mut buffered = bus.publisher().buffered(SIZE);
+    for round in 0..10 {
+        assert_eq!(allocations_here(|| buffered.publish(round).unwrap()), 1);
+        assert_eq!(allocations_here(|| (1..SIZE as u64).for_each(|n| buffered.publish(n).unwrap())), 0);
+        assert!(buffered.buffer().is_empty());
+    }
+    bus.close();
+    // A refused batch returns to the buffer in the same vector.
+    let allocated = allocations_here(|| {
+        (1..SIZE as u64).for_each(|n| buffered.publish(n).unwrap());
+        (0..10).for_each(|n| assert!(buffered.publish(n).is_err()));
+    });
+    assert_eq!(allocated, 1);
 }
 
 /// If a watcher keeps up, it does not allocate for an event, whichever method reads the event.
@@ -230,6 +252,7 @@ fn types_are_as_free_as_they_should_be() {
     send_sync::<Broadcaster<Plain>>();
     send_sync::<WeakBroadcaster<Plain>>();
     send_sync::<Publisher<Plain>>();
+    send_sync::<BufferedPublisher<Plain>>();
     send_sync::<BusOptions>();
     send_sync::<OverflowPolicy>();
     send_sync::<WatchHandle>();
@@ -258,6 +281,7 @@ fn types_are_as_free_as_they_should_be() {
     );
     assert!(text.contains("Watcher { name: \"w\""), "{text}");
     assert!(text.ends_with("Full(..)"), "{text}");
+    assert_eq!(format!("{:?}", bus.publisher().buffered(4)), "BufferedPublisher { events: 0, .. }");
     assert!(format!("{:?}", watcher.events()).contains("Watcher { name: \"w\""));
     assert!(format!("{:?}", (&mut watcher).into_iter()).contains("Watcher { name: \"w\""));
     assert!(format!("{:?}", watcher.into_iter()).contains("Watcher { name: \"w\""));

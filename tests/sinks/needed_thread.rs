@@ -77,6 +77,7 @@ fn a_drop_on_the_thread_that_a_sink_needs_does_not_wait_for_it() {
         assert_eq!(losses.try_iter().collect::<Vec<_>>(), [(LossReason::LeftBehind, 10)]);
         // Joining does not wait either.
         assert!(!recording.join(NEVER));
+        assert_eq!(recording.flush(NEVER), Err(FlushError::WouldDeadlock));
         ends(&recording).await;
         assert_eq!((store.len(), recording.stats().created), (10, 10));
     });

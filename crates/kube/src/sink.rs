@@ -222,7 +222,7 @@ impl KubernetesSink {
     /// `managedFields`). By default, the name is the event's component or, if the component is
     /// empty, the event's reporting controller. If a program records events under its own name, the
     /// sink therefore also writes under that name. If the name is empty, the server uses the
-    /// beginning of the `User-Agent`.
+    /// beginning of the `User-Agent`. `None` restores the default.
     ///
     /// A server accepts at most 128 printable characters. The sink omits characters that are not
     /// printable ASCII, and sends at most the first 128 of the remaining characters.
@@ -238,8 +238,8 @@ impl KubernetesSink {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn field_manager(mut self, name: impl Into<String>) -> Self {
-        self.requests_mut().field_manager = Some(name.into());
+    pub fn field_manager<'a>(mut self, name: impl Into<Option<&'a str>>) -> Self {
+        self.requests_mut().field_manager = name.into().map(str::to_owned);
         self
     }
 

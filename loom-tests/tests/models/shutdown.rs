@@ -101,6 +101,30 @@ fn close_releases_a_publisher_that_waits_for_capacity() {
     });
 }
 
+/// A buffered publisher is dropped while the bus is being closed. The events in the buffer are
+/// either delivered or counted as refused.
+fn a_buffered_drop_against_close() {
+    explore(Exploration::default().after_set_up().first(30_000), || {
+        let bus = bus(2, 2, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        let mut buffered = bus.publisher().buffered(4);
+        for number in [1, 2] {
+            buffered.publish(Payload::new(number)).unwrap();
+        }
+        rest(&bus);
+        begin();
+        let dropping = spawn(move || drop(buffered));
+        bus.close();
+        let (events, lost) = numbers(&mut watcher);
+        dropping.join().unwrap();
+        let report = bus.shutdown();
+        assert!(report.complete);
+        assert!((events.is_empty() || events == [1, 2]) && lost == 0);
+        let delivered = events.len() as u64;
+        assert_eq!((report.bus.accepted, report.bus.rejected_closed), (delivered, 2 - delivered));
+    });
+}
+
 /// Two shutdowns race. Both shutdowns return the same report.
 fn two_shutdowns_agree() {
     explore(Exploration::default().after_set_up().first(30_000), || {
@@ -262,6 +286,7 @@ models! {
     two_publishers_against_close,
     two_publishers_and_a_shutdown,
     close_releases_a_publisher_that_waits_for_capacity,
+    a_buffered_drop_against_close,
     two_shutdowns_agree,
     abandon_releases_the_dispatcher,
     flush_waits_for_the_handler,

@@ -42,6 +42,8 @@ pub(crate) struct FlushTicket {
     /// The handlers that the flush may still have to wait for, or `None` until the dispatcher
     /// reaches the flush.
     handlers: Mutex<Option<Handlers>>,
+    /// The only handler that the flush waits for, or `None` if the flush waits for all handlers.
+    pub(crate) only: Option<Arc<WatcherState>>,
 }
 
 /// A list of handlers, each with the offset that it must reach.
@@ -50,7 +52,8 @@ pub(crate) type Handlers = Vec<(u64, Arc<WatcherState>)>;
 impl FlushTicket {
     /// Records that the dispatcher has reached the flush, and the offset that each handler must
     /// reach.
-    pub(crate) fn reach(&self, handlers: Handlers) {
+    pub(crate) fn reach(&self, mut handlers: Handlers) {
+        handlers.retain(|(_, state)| self.only.as_ref().is_none_or(|only| Arc::ptr_eq(only, state)));
         *self.handlers.lock() = Some(handlers);
     }
 

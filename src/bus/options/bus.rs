@@ -113,6 +113,19 @@ impl Default for BusOptions {
 }
 
 impl BusOptions {
+    /// Creates the default options, like [`BusOptions::default`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::BusOptions;
+    ///
+    /// assert_eq!(BusOptions::new(), BusOptions::default());
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Sets the maximum number of entries waiting for the dispatcher, from 1 to 16,777,216.
     /// Defaults to 1000. An entry is an event or a piece of a published batch.
     ///

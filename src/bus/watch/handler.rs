@@ -232,7 +232,7 @@ impl<T, H> fmt::Debug for Runner<T, H> {
 /// ```
 #[derive(Clone)]
 pub struct WatchHandle {
-    pub(super) state: Arc<WatcherState>,
+    pub(in crate::bus) state: Arc<WatcherState>,
     pub(super) bus: Arc<BusState>,
 }
 

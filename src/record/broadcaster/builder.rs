@@ -441,11 +441,13 @@ impl EventBroadcasterBuilder {
         let told = losses.clone();
         let recorder =
             RecorderContext::new(clock.clone(), max_message_len, scrub, event_time, is_inline, told);
+        let recording_queue_capacity = is_inline.then(|| both_queues(&bus));
+        let bus = start_bus(bus, clock.clone(), recorder.completion())?;
         let shared = Shared {
-            recording_queue_capacity: is_inline.then(|| both_queues(&bus)),
-            bus: start_bus(bus, clock.clone(), recorder.completion())?,
+            recording_queue_capacity,
             recorder: Arc::new(recorder),
-            recordings: Recordings::new(clock.clone(), losses.clone()),
+            recordings: Recordings::new(bus.downgrade(), clock.clone(), losses.clone()),
+            bus,
             losses,
             clock,
             correlator,

@@ -1,9 +1,7 @@
-//! Formats each event as one line for a log.
+//! Passes each event to a log, as one line.
 
 use crate::bus::{Delivery, WatchHandle};
 use crate::error::WatchError;
-use crate::escape::{escape, escape_message};
-use crate::record::event::Event;
 
 use super::EventBroadcaster;
 
@@ -11,8 +9,9 @@ impl EventBroadcaster {
     /// Calls `log` with one line for each event. In statistics and loss reports, the handler that
     /// calls `log` is named `logging`.
     ///
-    /// A line consists of the columns time, type, reason, object and message, which are separated
-    /// by two spaces: `2024-01-31T08:15:00Z  Warning  BackOff  pod/web-0  restarting`.
+    /// A line is the event's [`Display`](std::fmt::Display) form. It consists of the columns time,
+    /// type, reason, object and message, which are separated by two spaces:
+    /// `2024-01-31T08:15:00Z  Warning  BackOff  pod/web-0  restarting`.
     ///
     /// - The time is [`Event::last_seen`] in RFC 3339 format, in UTC and with a precision of one
     ///   second. The time column is 20 characters wide. If the event has no time, the time column
@@ -58,23 +57,9 @@ impl EventBroadcaster {
     #[doc(alias = "StartLogging")]
     pub fn log_to(&self, mut log: impl FnMut(&str) + Send + 'static) -> Result<WatchHandle, WatchError> {
         let handle = self.watch_builder().name("logging").spawn(move |delivery| match delivery {
-            Delivery::Event(event) => log(&line(event)),
+            Delivery::Event(event) => log(&event.to_string()),
             Delivery::Lagged(count) => log(&format!("({count} events lost here)")),
         })?;
         Ok(self.shared.listed(handle))
     }
-}
-
-/// Formats an event as one line, with control characters escaped.
-fn line(event: &Event) -> String {
-    let Event { involved_object: object, type_, reason, message, .. } = event;
-    let at = event.last_seen().map_or_else(|| "<unknown>".to_owned(), |at| format!("{at:.0}"));
-    let kind = object.kind.to_lowercase();
-    let slash = if object.name.is_empty() { "" } else { "/" };
-    // The `Display` implementation of an escaped string ignores the width, so the type is converted
-    // to a `String` first.
-    let type_ = escape(type_).to_string();
-    let (reason, kind, name) = (escape(reason), escape(&kind), escape(&object.name));
-    let message = escape_message(message.trim());
-    format!("{at:20}  {type_:7}  {reason}  {kind}{slash}{name}  {message}")
 }

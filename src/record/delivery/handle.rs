@@ -3,8 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::bus::{WatchHandle, wake_reader};
+use crate::bus::{WatchHandle, WeakBroadcaster, wake_reader};
 use crate::clock::Clock;
+use crate::error::FlushError;
+use crate::record::event::Event;
 use crate::record::loss::LossHook;
 use crate::record::sink::NeededThread;
 use crate::record::stats::RecordingStats;
@@ -37,6 +39,8 @@ use super::flushes::{Flushes, RunningFlush};
 #[derive(Clone)]
 pub struct RecordingHandle {
     pub(super) watch: WatchHandle,
+    pub(super) bus: WeakBroadcaster<Event>,
+    pub(super) flushes: Arc<Flushes>,
     pub(super) stats: Arc<Mutex<RecordingStats>>,
     /// The thread that the sink needs, if any. Calls on this thread do not wait for the recording.
     pub(super) needed: Option<NeededThread>,
@@ -90,6 +94,45 @@ impl RecordingHandle {
         self.watch.join(if self.needs_this_thread() { Duration::ZERO } else { timeout })
     }
 
+    /// Waits until every event recorded before this call has been written, skipped or dropped by
+    /// this recording. Does not wait for other recordings, handlers or logs, but another recording
+    /// may write a deferred count earlier because of this flush. See
+    /// [`EventBroadcaster::flush`](crate::EventBroadcaster::flush). If the recording has ended,
+    /// the call returns immediately.
+    ///
+    /// # Errors
+    ///
+    /// - [`FlushError::Timeout`] if the timeout expires.
+    /// - [`FlushError::WouldDeadlock`] if this method is called on one of the same broadcaster's
+    ///   threads, or on the thread that the sink [needs](crate::EventSink::needed_thread).
+    /// - [`FlushError::Abandoned`] if a shutdown with a deadline abandoned events.
+    ///
+    /// # Blocking
+    ///
+    /// Waits at most `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+    /// use std::time::Duration;
+    ///
+    /// let (events, store) = (EventBroadcaster::new()?, MemorySink::new());
+    /// let recording = events.record_to(store.clone())?;
+    /// events.recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// recording.flush(Duration::from_secs(10))?;
+    /// assert_eq!(store.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
+        if self.needs_this_thread() {
+            return Err(FlushError::WouldDeadlock);
+        }
+        let _flush = self.flushes.begin();
+        wake_reader(&self.watch);
+        self.bus.flush_one(&self.watch, timeout)
+    }
+
     fn needs_this_thread(&self) -> bool {
         self.needed.as_ref().is_some_and(NeededThread::is_current)
     }
@@ -131,6 +174,7 @@ impl fmt::Debug for RecordingHandle {
 
 /// All recordings that a broadcaster has started.
 pub(crate) struct Recordings {
+    pub(super) bus: WeakBroadcaster<Event>,
     pub(super) clock: Clock,
     pub(super) losses: Arc<LossHook>,
     pub(super) flushes: Arc<Flushes>,
@@ -152,8 +196,8 @@ struct List {
 const LISTED: usize = 64;
 
 impl Recordings {
-    pub(crate) fn new(clock: Clock, losses: Arc<LossHook>) -> Self {
-        Self { clock, losses, flushes: Arc::default(), list: Mutex::new(List::default()) }
+    pub(crate) fn new(bus: WeakBroadcaster<Event>, clock: Clock, losses: Arc<LossHook>) -> Self {
+        Self { bus, clock, losses, flushes: Arc::default(), list: Mutex::new(List::default()) }
     }
 
     /// Makes the recordings write their counts instead of holding them, until the returned guard is

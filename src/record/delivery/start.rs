@@ -70,6 +70,13 @@ impl RecordingBuilder<'_> {
         let tally = RecordingStats { state_since, ..RecordingStats::default() };
         let stats = Arc::new(Mutex::new(tally.clone()));
         let sink = Arc::new(sink);
+        let handle = |watch| RecordingHandle {
+            watch,
+            bus: recordings.bus.clone(),
+            flushes: recordings.flushes.clone(),
+            stats: stats.clone(),
+            needed: needed.clone(),
+        };
         let watch = watch.spawn_bulk(|reader| {
             let watch = reader.handle();
             let name = watch.name().to_owned();
@@ -80,7 +87,7 @@ impl RecordingBuilder<'_> {
             // The recording is added to the list before the recording runs. A thread that observes
             // an effect of the recording therefore finds the recording in the list, even during a
             // concurrent shutdown.
-            recordings.add(RecordingHandle { watch, stats: stats.clone(), needed: needed.clone() });
+            recordings.add(handle(watch));
             let driver = Driver {
                 writers,
                 correlator,
@@ -112,7 +119,7 @@ impl RecordingBuilder<'_> {
             };
             Ok(move || driver.run())
         })?;
-        Ok(RecordingHandle { watch, stats, needed })
+        Ok(handle(watch))
     }
 }
 

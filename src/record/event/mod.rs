@@ -3,7 +3,7 @@
 //! The code in this module does not depend on buses or stores.
 //!
 //! - `text` and `timestamp` define the basic types on which the other event types are built.
-//! - `core_v1` defines the event type itself.
+//! - `core_v1` defines the event type itself. `display` formats an event as one line.
 //! - `parts` holds the values that a recorder's caller supplies. `name` generates event names.
 //!   `timed` converts an event to the form that events.k8s.io/v1 requires.
 //! - `wire` and `wire_events_v1` define the two document formats for events. `json_writer` and
@@ -14,6 +14,7 @@
 //! - `stored` holds the fields of a stored event that a recording needs.
 
 mod core_v1;
+mod display;
 mod json;
 mod json_writer;
 mod metadata;

@@ -122,6 +122,21 @@ impl From<&ObjectReference> for ObjectReference {
     }
 }
 
+/// Creates a reference from a kind and a name, like [`ObjectReference::new`].
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::ObjectReference;
+///
+/// assert_eq!(ObjectReference::from(("Job", "backup")), ObjectReference::new("Job", "backup"));
+/// ```
+impl<K: Into<Text>, N: Into<Text>> From<(K, N)> for ObjectReference {
+    fn from((kind, name): (K, N)) -> Self {
+        Self::new(kind, name)
+    }
+}
+
 impl fmt::Display for ObjectReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut slash = "";

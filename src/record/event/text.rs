@@ -16,7 +16,8 @@ use smol_str::{SmolStr, SmolStrBuilder};
 ///   string.
 ///
 /// A `Text` can be created from `&str`, `String`, `char`, `Arc<str>`, `Cow<str>` or `format_args!`.
-/// A `Text` dereferences to a `str`, and is compared, ordered and hashed like that `str`.
+/// A `Text` dereferences to a `str`, and is compared, ordered and hashed like that `str`. A `Text`
+/// can be compared directly with a `str`, a `&str` or a `String`.
 ///
 /// # Examples
 ///
@@ -25,6 +26,7 @@ use smol_str::{SmolStr, SmolStrBuilder};
 ///
 /// let reason = Text::from("BackOff");
 /// assert_eq!(reason, "BackOff");
+/// assert_eq!(String::from("BackOff"), reason);
 /// assert_eq!(Text::from(format_args!("restart {}", 3)).len(), 9);
 /// let error = std::io::Error::other("the disk is full");
 /// assert_eq!(Text::from(&error.to_string()), "the disk is full");
@@ -203,29 +205,24 @@ impl From<Text> for String {
     }
 }
 
-impl PartialEq<str> for Text {
-    fn eq(&self, other: &str) -> bool {
-        self.as_str() == other
-    }
+/// Compares a `Text` with other string types, in both directions.
+macro_rules! compared_with {
+    ($($other:ty),*) => {$(
+        impl PartialEq<$other> for Text {
+            fn eq(&self, other: &$other) -> bool {
+                self.as_str() == &other[..]
+            }
+        }
+
+        impl PartialEq<Text> for $other {
+            fn eq(&self, other: &Text) -> bool {
+                &self[..] == other.as_str()
+            }
+        }
+    )*};
 }
 
-impl PartialEq<&str> for Text {
-    fn eq(&self, other: &&str) -> bool {
-        self.as_str() == *other
-    }
-}
-
-impl PartialEq<Text> for str {
-    fn eq(&self, other: &Text) -> bool {
-        self == other.as_str()
-    }
-}
-
-impl PartialEq<Text> for &str {
-    fn eq(&self, other: &Text) -> bool {
-        *self == other.as_str()
-    }
-}
+compared_with!(str, &str, String);
 
 impl Serialize for Text {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,5 +1,6 @@
 //! The incoming side of the bus: publishers, their turns, and the gaps that they report.
 
+mod buffered;
 mod gaps;
 mod publish;
 mod turns;

@@ -19,7 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HALF_HOUR: Duration = Duration::from_secs(30 * 60);
 
 /// Returns options with a budget of one event, and without aggregation.
-fn strict() -> CorrelatorOptions {
+pub(super) fn strict() -> CorrelatorOptions {
     CorrelatorOptions::off().spam_filter(SpamFilter::default().burst(1).qps(1e-9))
 }
 

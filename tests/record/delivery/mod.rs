@@ -8,6 +8,7 @@ mod capacity;
 mod destructors;
 mod end;
 mod failing;
+mod flush;
 mod groups;
 mod hold;
 mod identity;

@@ -49,6 +49,22 @@ fn text_is_looked_up_by_str() {
 }
 
 #[test]
+fn a_text_is_compared_with_every_string_type_in_both_directions() {
+    let (text, owned) = (Text::from("pod"), "pod".to_owned());
+    assert!(text == *"pod" && text == "pod" && text == owned);
+    assert!(*"pod" == text && "pod" == text && owned == text);
+    assert!(text != *"pods" && text != "pods" && text != format!("{owned}s"));
+    assert!(*"pods" != text && "pods" != text && format!("{owned}s") != text);
+}
+
+#[test]
+fn a_pair_becomes_a_reference_with_that_kind_and_name() {
+    let pod = ObjectReference::new("Pod", "web-0");
+    assert_eq!(ObjectReference::from(("Pod", "web-0")), pod);
+    assert_eq!(ObjectReference::from((Text::from("Pod"), format!("web-{}", 0))), pod);
+}
+
+#[test]
 fn a_reference_shows_what_it_has_and_nothing_that_controls_a_terminal() {
     assert_eq!(ObjectReference::new("Node", "n\r1").to_string(), r"Node/n\r1");
     assert_eq!(ObjectReference::default().to_string(), "");

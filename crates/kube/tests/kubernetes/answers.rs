@@ -422,6 +422,9 @@ fn the_field_manager_is_the_component_or_what_was_set() {
     event.metadata.name = "web-0.4".into();
     cluster.sink().field_manager("").create(&event).unwrap();
     assert_eq!(managers(&cluster, "web-0.4"), ["eventcast"]);
+    event.metadata.name = "web-0.5".into();
+    cluster.sink().field_manager("shop").field_manager(None).create(&event).unwrap();
+    assert_eq!(managers(&cluster, "web-0.5"), ["example.com/reporter"]);
 }
 
 #[test]
