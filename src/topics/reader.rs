@@ -59,6 +59,8 @@ pub struct TopicsReader<K: Hash + Eq, T> {
     /// woken. Between two calls, both lists are empty unless cloning a key has panicked.
     arrivals: VecDeque<Arrival<K, T>>,
     ready: Vec<usize>,
+    /// Whether the last delivery was a gap, and the same slot still has its turn.
+    is_behind_gap: bool,
     /// Whether a receive has returned the end.
     has_ended: bool,
 }
@@ -98,6 +100,7 @@ where
             turns: VecDeque::new(),
             arrivals: VecDeque::new(),
             ready: Vec::new(),
+            is_behind_gap: false,
             has_ended: false,
         }
     }
@@ -290,8 +293,13 @@ where
             };
             match self.poll_slot(index) {
                 Poll::Ready(Some((key, delivery))) => {
-                    // The next turn belongs to another slot.
-                    self.turns.rotate_left(1);
+                    // The next turn belongs to another slot, but an event directly follows its gap.
+                    // Otherwise, the event could be lost before the slot's next turn, and the reader
+                    // of a busy topic would receive only gaps.
+                    self.is_behind_gap = !self.is_behind_gap && matches!(delivery, Delivery::Lagged(_));
+                    if !self.is_behind_gap {
+                        self.turns.rotate_left(1);
+                    }
                     return Next::Delivery(key, delivery);
                 }
                 Poll::Ready(None) => self.end_topic(index),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 
-use eventcast::topics::Topics;
+use eventcast::topics::{Topics, TopicsOptions};
+use eventcast::{BusOptions, OverflowPolicy};
 use futures::Stream;
 
 use crate::support::*;
@@ -78,4 +79,23 @@ fn topics_take_turns_after_many_lives_of_one_key() {
     let cold = order.iter().filter(|key| *key == "w").count();
     assert!(sweeper.try_recv().is_ok());
     assert!(cold >= 45, "{cold} of 100 turns");
+}
+
+/// Each topic's queue holds one event, and loses one before the reader reaches the topic's turn. An
+/// event directly follows its gap, so the reader of busy topics receives events.
+#[test]
+fn a_reader_of_busy_topics_receives_an_event_after_each_gap() {
+    let bus = BusOptions::default().inline(true).queue_capacity(1).overflow(OverflowPolicy::DropOldest);
+    let topics = Topics::<String, u32>::with_options(TopicsOptions::default().bus(bus)).unwrap();
+    let mut reader = topics.watch_matching(">").unwrap();
+    let mut received = 0;
+    for round in 0..20 {
+        for key in ["a", "b", "c"] {
+            topics.publish_batch(key, [2 * round, 2 * round + 1]).unwrap();
+        }
+        for _ in 0..2 {
+            received += u32::from(reader.try_recv().unwrap().1.event().is_some());
+        }
+    }
+    assert_eq!(received, 20);
 }

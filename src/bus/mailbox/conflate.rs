@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::slice;
 
+use crate::bus::counters::DropReason;
 use crate::bus::policy::OverflowPolicy;
 use crate::bus::state::BusState;
 use crate::catch::catch_panic;
@@ -51,7 +52,11 @@ impl<T: Clone> MailboxSender<T> {
         self.state.publish_offered(self.sent.offered);
         let (decided, evicts) = (self.sent.decided + 1, policy == OverflowPolicy::DropOldest);
         let lost = queue.lock().put(slot, (event, position), decided, most, evicts);
-        self.sent.decided = decided;
+        // A replaced event is decided together with the events that replace it, so it leaves no
+        // gap.
+        if !matches!(lost, Some((DropReason::Conflated, _))) {
+            self.sent.decided = decided;
+        }
         if let Some((reason, event)) = lost {
             self.count_lost(reason, slice::from_ref(&event));
             Entry::Event(event).discard();

@@ -22,43 +22,27 @@ const FEWEST: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Conflating<T> {
-    slots: VecDeque<Slot<T>>,
+    /// The slots, each of which holds its key's newest event and the position of its first event.
+    slots: VecDeque<(T, u64)>,
     /// The number of the slot at the front. Slots are numbered from 1, so no key has slot 0.
     front: u64,
-    /// The total number of events that were replaced in the slots of the queue.
-    replaced: u64,
-    /// The number of events that had been decided for the watcher after the last event was put into
-    /// the queue.
+    /// The number of events that had been decided for the watcher when the newest slot was added.
     decided: u64,
     /// The position of the last event that was put into the queue.
     position: u64,
-    /// Whether the reader has received the gap before the event at the front.
-    is_announced: bool,
 }
 
-#[derive(Debug)]
-struct Slot<T> {
-    event: T,
-    /// The position of the first event in this slot.
-    since: u64,
-    /// The number of events that were replaced in this slot.
-    replaced: u64,
-}
-
-/// What a reader finds at the front of the queue.
-pub(super) enum Found<T> {
-    /// An event, which was taken out of the queue, with its offset and with the position up to
-    /// which nothing is left in the queue.
-    Event(T, u64, u64),
-    /// The events that are missing before the event at the front, and the position up to which
-    /// nothing is left in the queue. The event stays in the queue, where it can still be replaced.
-    Gap(u64, u64),
-    Nothing,
+/// An event that was taken out of the queue.
+pub(super) struct Taken<T> {
+    pub(super) event: T,
+    pub(super) offset: u64,
+    /// The position up to which nothing is left in the queue.
+    pub(super) position: u64,
 }
 
 impl<T> Conflating<T> {
     pub(super) fn new() -> Self {
-        Self { slots: VecDeque::new(), front: 1, replaced: 0, decided: 0, position: 0, is_announced: false }
+        Self { slots: VecDeque::new(), front: 1, decided: 0, position: 0 }
     }
 
     /// Returns the number of the slot at the front, or of the next slot if the queue is empty.
@@ -77,10 +61,10 @@ impl<T> Conflating<T> {
     }
 
     /// Puts an event into its key's slot, or into a new slot if the reader has taken the key's last
-    /// slot. `slot` is updated. `decided` is the number of events decided for the watcher,
-    /// including this one. If a new slot is needed while there are already `most` slots, the oldest
-    /// event is lost if `evicts` is set, and otherwise the new event. Returns the lost or replaced
-    /// event.
+    /// slot. `slot` is updated. `decided` is the number of events decided for the watcher if this
+    /// event gets a new slot. If a new slot is needed while there are already `most` slots, the
+    /// oldest event is lost if `evicts` is set, and otherwise the new event. Returns the lost or
+    /// replaced event.
     pub(super) fn put(
         &mut self,
         slot: &mut u64,
@@ -93,53 +77,35 @@ impl<T> Conflating<T> {
         if held.is_none() && self.slots.len() >= most && !evicts {
             return Some((DropReason::Incoming, event));
         }
-        (self.decided, self.position) = (decided, position);
+        self.position = position;
         if let Some(held) = held {
-            let held = &mut self.slots[held];
-            held.replaced += 1;
-            self.replaced += 1;
-            return Some((DropReason::Conflated, std::mem::replace(&mut held.event, event)));
+            let older = std::mem::replace(&mut self.slots[held].0, event);
+            return Some((DropReason::Conflated, older));
         }
         let evicted = if self.slots.len() >= most { self.pop() } else { None };
         *slot = self.front + self.slots.len() as u64;
-        self.slots.push_back(Slot { event, since: position, replaced: 0 });
-        evicted.map(|slot| (DropReason::Oldest, slot.event))
+        self.decided = decided;
+        self.slots.push_back((event, position));
+        evicted.map(|event| (DropReason::Oldest, event))
     }
 
-    fn pop(&mut self) -> Option<Slot<T>> {
-        let slot = self.slots.pop_front()?;
+    fn pop(&mut self) -> Option<T> {
+        let (event, _) = self.slots.pop_front()?;
         self.front += 1;
-        self.replaced -= slot.replaced;
-        Some(slot)
+        Some(event)
     }
 
-    /// Takes the event at the front for a reader that has received everything below `expected`. If
-    /// events are missing, the reader first receives their number. Events that are replaced or lost
-    /// after that are part of the next gap, so that a reader of a busy key does not receive one gap
-    /// after another.
-    pub(super) fn take(&mut self, expected: u64) -> Found<T> {
-        let len = self.slots.len() as u64;
-        let Some(front) = self.slots.front_mut() else { return Found::Nothing };
-        // Each decided event is in the queue, was replaced there, was received, or is missing.
-        let gap = self.decided - len - (self.replaced - front.replaced) - expected;
-        if gap > 0 && !self.is_announced {
-            self.is_announced = true;
-            self.replaced -= std::mem::take(&mut front.replaced);
-            return Found::Gap(gap, front.since - 1);
-        }
-        self.is_announced = false;
-        match self.pop() {
-            Some(Slot { event, .. }) => Found::Event(event, expected, self.position_before_front()),
-            None => Found::Nothing,
-        }
-    }
-
-    fn position_before_front(&self) -> u64 {
-        self.slots.front().map_or(self.position, |next| next.since - 1)
+    pub(super) fn take(&mut self) -> Option<Taken<T>> {
+        // Every event that was decided after the front either is in the queue or was lost before
+        // the newest slot was added, so the reader receives each loss before the next event.
+        let offset = self.decided - self.slots.len() as u64;
+        let event = self.pop()?;
+        let position = self.slots.front().map_or(self.position, |(_, since)| since - 1);
+        Some(Taken { event, offset, position })
     }
 
     pub(super) fn take_all(&mut self) -> Vec<T> {
-        std::iter::from_fn(|| self.pop()).map(|slot| slot.event).collect()
+        std::iter::from_fn(|| self.pop()).collect()
     }
 }
 

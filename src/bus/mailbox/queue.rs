@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use crate::bus::policy::OverflowPolicy;
 use crate::sync::{Fifo, Mutex};
 
-use super::conflating::{Conflating, Found};
+use super::conflating::{Conflating, Taken};
 use super::entry::Entry;
 use super::slice::{BatchSlice, OwnBatch, Positions, SharedBatch};
 
@@ -166,32 +166,21 @@ impl<T> SliceQueue<T> {
             },
             Self::Ring(ring) => ring.lock().pop_at(expected),
             Self::Conflating(queue) => {
-                let found = queue.lock().take(expected);
-                match found {
-                    Found::Event(event, offset, position) => {
-                        // The memory of a batch that has been read is reused.
-                        let mut own = spare.take().unwrap_or_default();
-                        own.grow(offset, position).push(event);
-                        Front::Slice(BatchSlice::Own(own))
-                    }
-                    Found::Gap(events, position) => Front::Gap(events, position),
-                    Found::Nothing => Front::Nothing,
-                }
+                let taken = queue.lock().take();
+                let Some(Taken { event, offset, position }) = taken else { return Front::Nothing };
+                // The memory of a batch that has been read is reused.
+                let mut own = spare.take().unwrap_or_default();
+                own.grow(offset, position).push(event);
+                Front::Slice(BatchSlice::Own(own))
             }
         }
     }
 
-    /// Takes one event out of a ring or a conflating queue. Returns `None` for a chain. The caller
+    /// Takes one event out of a ring. Returns `None` for the other forms of queue. The caller
     /// reports the event together with the gap that precedes the event.
-    pub(crate) fn pop_behind_gap(&self, expected: u64, spare: &mut Last<T>) -> Option<BatchSlice<T>> {
-        match self {
-            Self::Chain(_) | Self::Growing(..) => None,
-            Self::Ring(ring) => ring.lock().pop(),
-            Self::Conflating(_) => match self.pop_at(expected, spare) {
-                Front::Slice(slice) => Some(slice),
-                Front::Gap(..) | Front::Nothing => None,
-            },
-        }
+    pub(crate) fn pop_behind_gap(&self) -> Option<BatchSlice<T>> {
+        let Self::Ring(ring) = self else { return None };
+        ring.lock().pop()
     }
 
     /// Empties the queue and returns its slices, so that the caller can choose when the events'

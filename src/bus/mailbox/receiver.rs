@@ -191,8 +191,7 @@ impl<T> MailboxReceiver<T> {
         if self.current.is_some() {
             return 0;
         }
-        let slice = self.queue.pop_behind_gap(self.expected, &mut self.spare);
-        slice.map_or(0, |slice| self.set_current(slice))
+        self.queue.pop_behind_gap().map_or(0, |slice| self.set_current(slice))
     }
 
     /// Checks for the next event like [`next`](Self::next). If there is nothing to receive, and the

@@ -13,17 +13,17 @@ impl<T> WatchBuilder<'_, T> {
     /// takes that event's place in the queue, and the older event counts as
     /// [conflated](crate::stats::DropCounts::conflated). The reader therefore receives the newest
     /// event of each key, in the order in which the keys got their first unread event. A key with
-    /// many events neither delays other keys nor is delayed by them. Before an event, the watcher
-    /// delivers [`Lagged`](crate::Delivery::Lagged) with the number of events that this event has
-    /// replaced, plus the number of events that have been lost since the last gap. Events that are
-    /// replaced after this delivery are part of the next one.
-    /// [`events`](crate::Watcher::events) and [`EventWatcher`](crate::EventWatcher) return only the
-    /// events.
+    /// many events neither delays other keys nor is delayed by them. A replaced event is not a
+    /// loss, so the watcher delivers no [`Lagged`](crate::Delivery::Lagged) for it. The
+    /// [`on_drop`](Self::on_drop) hook receives each replaced event. If other events were lost, the
+    /// reader receives their number, and then holds the event that follows, which is no longer
+    /// replaced.
     ///
     /// [`queue_capacity`](Self::queue_capacity) limits the number of keys with unread events. If
     /// there are already as many keys, an event with another key is subject to the overflow policy:
     /// `DropIncoming` drops this event, `DropOldest` drops the event at the front of the queue, and
-    /// `Evict` ends the watcher. The bus never waits for a watcher that conflates events, so the
+    /// `Evict` ends the watcher. For every key's last event to arrive, choose a capacity of at
+    /// least the number of keys. The bus never waits for a watcher that conflates events, so the
     /// policies `Wait` and `WaitFor` are not allowed.
     ///
     /// The dispatcher calls `key` for each event that the [`filter`](Self::filter) keeps, and
@@ -45,15 +45,14 @@ impl<T> WatchBuilder<'_, T> {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::{Broadcaster, Delivery};
+    /// use eventcast::Broadcaster;
     ///
     /// let bus = Broadcaster::new()?;
-    /// let prices = bus.watch_builder().conflate_by(|(symbol, _): &(&str, u32)| *symbol).watch()?;
+    /// let mut prices = bus.watch_builder().conflate_by(|(symbol, _): &(&str, u32)| *symbol).watch()?;
     /// bus.publisher().publish_batch([("A", 1), ("B", 5), ("A", 2), ("A", 3)])?;
     /// bus.shutdown();
+    /// assert_eq!(prices.events().collect::<Vec<_>>(), [("A", 3), ("B", 5)]);
     /// assert_eq!(prices.stats().dropped.conflated, 2);
-    /// let received: Vec<_> = prices.into_iter().collect();
-    /// assert_eq!(received, [Delivery::Lagged(2), Delivery::Event(("A", 3)), Delivery::Event(("B", 5))]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias("conflate", "conflation", "coalesce", "latest", "last value cache"))]

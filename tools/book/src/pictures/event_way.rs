@@ -137,7 +137,7 @@ fn watcher(svg: &mut Svg) {
     svg.text((WAY + 12, 508), Anchor::Start, Font::Bold, "`offered`");
     svg.boxed(Area::new(200, 522, 260, 44), Bus, &["overflow policy", "is there space for the event?"]);
     svg.boxed(Area::new(200, 566, 260, 22), Wait, &["`Wait`, `WaitFor`: the dispatcher waits"]);
-    exit(svg, (460, 554), &["`dropped`", "`incoming` `oldest`", "`timed_out` `evicted`"]);
+    exit(svg, (460, 554), &["`dropped`", "`incoming` `oldest`", "`timed_out` `conflated`"]);
     svg.arrow(&[(WAY, 588), (WAY, 612)], Queue);
     svg.boxed(
         Area::new(200, 614, 260, 44),
@@ -174,11 +174,11 @@ fn equations(svg: &mut Svg) {
     for (y, left, right) in [
         (842, "`published`", "`= accepted + rejected_full + rejected_closed`"),
         (858, "`offered`", "`= delivered + dropped + queued`, for each watcher"),
-        (874, "`dropped`", "`= incoming + oldest + timed_out + evicted + stopped + abandoned`"),
+        (874, "`dropped`", "`= incoming + oldest + conflated + timed_out + stopped + abandoned`"),
     ] {
         svg.text((30, y), Anchor::Start, Font::Plain, left);
         svg.text((102, y), Anchor::Start, Font::Plain, right);
     }
-    let gaps = "A reader learns of `incoming`, `oldest`, `timed_out`, and `abandoned` for lack of space, by a gap: `Lagged(n)`.";
+    let gaps = "A reader learns of all reasons but `stopped`, and of `abandoned` for lack of space, by a gap: `Lagged(n)`.";
     svg.text((30, 892), Anchor::Start, Font::Plain, gaps);
 }
