@@ -294,8 +294,8 @@ where
             match self.poll_slot(index) {
                 Poll::Ready(Some((key, delivery))) => {
                     // The next turn belongs to another slot, but an event directly follows its gap.
-                    // Otherwise, the event could be lost before the slot's next turn, and the reader
-                    // of a busy topic would receive only gaps.
+                    // Otherwise, the event could be lost before the slot's next turn, and the
+                    // reader of a busy topic would receive only gaps.
                     self.is_behind_gap = !self.is_behind_gap && matches!(delivery, Delivery::Lagged(_));
                     if !self.is_behind_gap {
                         self.turns.rotate_left(1);

@@ -101,7 +101,7 @@ impl<T: Clone + Send + Sync + 'static> BufferedPublisher<T> {
     /// # Errors
     ///
     /// Returns the same errors as [`Publisher::publish`], with the event. The earlier events that
-    /// were not accepted stay in the buffer, so after [`Full`](PublishError::Full) the caller can
+    /// were not accepted stay in the buffer, so after [`Full`] the caller can
     /// pass the event to `publish` again without losing an event or changing the order. As long as
     /// the buffer is not full, an event is accepted even if the bus is closed.
     ///

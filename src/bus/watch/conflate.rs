@@ -32,10 +32,10 @@ impl<T> WatchBuilder<'_, T> {
     /// or the key's `Hash`, `Eq` or `Drop`, or the event's `Clone` panics, the panic is counted,
     /// this watcher ends as if it had been stopped, and nothing else is affected.
     ///
-    /// An event's [`position`](crate::Batch::position), and the watcher's, is the position up to
-    /// which everything has been received or replaced. A watcher that
-    /// [starts](Self::start) after this position misses no key's newest event, but may receive an
-    /// event again.
+    /// The watcher's [`position`](crate::Watcher::position), and the
+    /// [`position`](crate::bus::Batch::position) of an event in a batch, is the position up to
+    /// which each event has been received or replaced. A watcher that [starts](Self::start) after
+    /// this position misses no key's newest event, but may receive an event again.
     ///
     /// # Errors
     ///

@@ -13,9 +13,9 @@ impl EventBroadcaster {
     /// type, reason, object and message, which are separated by two spaces:
     /// `2024-01-31T08:15:00Z  Warning  BackOff  pod/web-0  restarting`.
     ///
-    /// - The time is [`Event::last_seen`] in RFC 3339 format, in UTC and with a precision of one
-    ///   second. The time column is 20 characters wide. If the event has no time, the time column
-    ///   shows `<unknown>`.
+    /// - The time is [`Event::last_seen`](crate::event::Event::last_seen) in RFC 3339 format, in
+    ///   UTC and with a precision of one second. The time column is 20 characters wide. If the
+    ///   event has no time, the time column shows `<unknown>`.
     /// - The type is padded to 7 characters.
     /// - The reason and the object are not padded. The object column consists of the object's kind
     ///   in lower case, a slash and the object's name, without the namespace.
