@@ -356,12 +356,13 @@ where
     /// Watches all topics whose keys match a pattern, including topics that are created later. Each
     /// topic's queue has the default settings from [`TopicsOptions::bus`](TopicsOptions::bus).
     ///
-    /// See [`SubjectPattern`] for the pattern syntax, which is that of NATS subjects. Glob patterns
-    /// such as Redis's `order*` are not supported. While the reader exists, publishing to a
-    /// matching key creates the key's topic. If a topic is watched only by such readers, and these
-    /// readers have received everything, the topic is eligible for removal. Eligible topics are
-    /// removed from time to time, and when the limit on topics is reached. If a search at the limit
-    /// has found little to remove, one request for every 64 topics may fail before the next search.
+    /// See [`SubjectPattern`] for the pattern syntax, which is the syntax of NATS subjects. Glob
+    /// patterns such as Redis's `order*` are not supported. While the reader exists, publishing to
+    /// a matching key creates the key's topic. If a topic is watched only by such readers, and
+    /// these readers have received everything, the topic is eligible for removal. Eligible topics
+    /// are removed from time to time, and when the limit on topics is reached. If a search at the
+    /// limit has found little to remove, one request for every 64 topics may fail before the next
+    /// search.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What the documentation says about the watcher.
+/// The watcher's behaviour according to the documentation.
 #[derive(Default)]
 struct Twin {
     /// The unread events, each of which is a key and its newest value.

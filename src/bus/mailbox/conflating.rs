@@ -4,8 +4,8 @@
 //! The queue has a *slot* for each key with an unread event, in the order in which the keys got
 //! their slots. A newer event replaces the event in its key's slot, and the slot keeps its place,
 //! so a key whose events arrive quickly delays no other key, and is not delayed itself. The slots
-//! have consecutive numbers. The sender knows each key's last slot, and the number tells whether
-//! the reader has already taken that slot. The reader therefore never needs a key.
+//! have consecutive numbers. The sender keeps the number of each key's last slot, which shows
+//! whether the reader has already taken that slot. The reader therefore never needs a key.
 //!
 //! The lock is held by the dispatcher (or the owner of an inline bus) and by one reader, for a few
 //! instructions at a time. No event is cloned, compared or dropped while it is held.
@@ -16,8 +16,7 @@ use std::hash::Hash;
 use crate::bus::counters::DropReason;
 use crate::catch::catch_panic;
 
-/// The number of keys that are remembered, at the least, before keys without an unread event are
-/// removed.
+/// The smallest number of stored keys at which the keys without an unread event are removed.
 const FEWEST: usize = 64;
 
 #[derive(Debug)]

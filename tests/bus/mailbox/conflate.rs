@@ -53,8 +53,8 @@ fn each_key_has_its_newest_event_in_the_order_of_the_first_unread_events() {
     });
 }
 
-/// A million prices of 1,000 symbols. Nobody reads until all have been published, and the bus does
-/// not wait.
+/// A million prices of 1,000 symbols. The reader starts after all have been published, and the bus
+/// does not wait.
 #[test]
 fn a_reader_that_sleeps_receives_the_last_price_of_each_symbol() {
     const SYMBOLS: u64 = 1_000;
@@ -394,7 +394,7 @@ fn an_unread_watcher_holds_one_event_for_each_key() {
     });
 }
 
-/// Keys without an unread event are forgotten, even if new keys never end.
+/// Keys without an unread event are removed, even if each event has a new key.
 #[test]
 fn keys_are_bounded_if_each_event_has_a_new_key() {
     #[derive(PartialEq, Eq, Hash)]
