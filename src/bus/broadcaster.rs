@@ -339,7 +339,8 @@ impl<T> Broadcaster<T> {
     /// A watcher counts from before the call that registers it returns until its reader has been
     /// dropped. A stopped or evicted watcher still counts, because its reader can still receive the
     /// queued events. A registration that is refused never counts. If a thread sees that a watcher
-    /// counts, the events that the thread publishes afterwards are offered to that watcher.
+    /// counts, the events that the thread publishes afterwards are offered to that watcher, unless
+    /// the watcher has been or is then stopped, evicted or dropped.
     ///
     /// # Examples
     ///

@@ -92,7 +92,8 @@ pub struct DropCounts {
 }
 
 impl DropCounts {
-    /// Returns the sum over all reasons, saturating at `u64::MAX`.
+    /// Returns the sum over all reasons, saturating at `u64::MAX`. The sum includes events that
+    /// were replaced by newer ones ([`conflated`](Self::conflated)).
     ///
     /// # Examples
     ///
@@ -207,7 +208,7 @@ pub struct WatcherStats {
     /// The number of events passed to the reader. Events that the reader has borrowed, as a batch
     /// or a reference, count as queued until the reader's next receive call begins.
     pub delivered: u64,
-    /// The number of lost events, grouped by reason.
+    /// The number of events that were lost or replaced, grouped by reason.
     pub dropped: DropCounts,
     /// The number of events that were not offered to the watcher because its filter refused them.
     pub filtered: u64,
@@ -219,10 +220,10 @@ pub struct WatcherStats {
     /// the queue but not released yet. After a [start in the past](crate::WatchBuilder::start),
     /// this number may exceed the queue's capacity.
     pub queued: u64,
-    /// The number of events that were offered to the watcher but have not been delivered or lost
-    /// yet. The lag consists of the `queued` events and, if the dispatcher is waiting for this
-    /// watcher, up to `max_batch` additional events that the dispatcher holds until the queue has
-    /// capacity.
+    /// The number of events that were offered to the watcher but have not been delivered, lost or
+    /// replaced yet. The lag consists of the `queued` events and, if the dispatcher is waiting for
+    /// this watcher, up to `max_batch` additional events that the dispatcher holds until the queue
+    /// has capacity.
     ///
     /// The lag is `offered` minus `delivered` and `dropped`. These counters are read one after
     /// another, and `offered` is read last. The lag therefore equals `queued` whenever the bus is
@@ -238,7 +239,7 @@ pub struct WatcherStats {
     /// offered, so this event does not count as lost.
     pub evictions: u64,
     /// The number of panics caught in code that ran for this watcher. Such code is the watcher's
-    /// filter, hook or handler, or an event's `Clone`.
+    /// filter, key function, hook or handler, or the `Clone` of an event.
     pub panics: u64,
 }
 
@@ -354,8 +355,9 @@ pub struct BusStats {
     /// although a watcher that [starts in the past](crate::WatchBuilder::start) may still receive
     /// it.
     ///
-    /// If the last watcher has been dropped, but the dispatcher has not removed it yet, the next
-    /// events may not be counted. The removal precedes a flush that begins after the drop.
+    /// These events are counted in `accepted` as well, unlike those in `TopicsStats::unheard`. If
+    /// the last watcher has been dropped, but the dispatcher has not removed it yet, the next
+    /// events may not be counted. A flush that begins after the drop waits for the removal.
     pub unheard: u64,
     /// The number of events returned to a publisher because the incoming queue was full.
     pub rejected_full: u64,

@@ -14,7 +14,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///   number is within the range only briefly, the method may miss it. By the time the caller
     ///   uses the result, the number may have changed again.
     /// - If the range is `1..` and the result is `true`, the events that the caller publishes next
-    ///   are offered to the watcher that has registered, unless it is stopped or dropped first.
+    ///   are offered to the watcher that has registered, unless it has been or is then stopped,
+    ///   evicted or dropped.
     /// - Once the bus has ended, no watcher can register. If the number is then below the range,
     ///   the method returns `false` without waiting any longer. The readers may still be draining
     ///   their queues, so `..=0` continues to wait for them. After [`close`](Self::close), this
@@ -35,9 +36,9 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// use std::time::Duration;
     ///
     /// let bus = Broadcaster::new()?;
-    /// let handle = bus.clone();
+    /// let for_client = bus.clone();
     /// let client = thread::spawn(move || {
-    ///     let mut watcher = handle.watch().unwrap();
+    ///     let mut watcher = for_client.watch().unwrap();
     ///     watcher.recv().unwrap().event()
     /// });
     /// // The producer starts when the first client has arrived, and ends after the last one.
@@ -58,8 +59,9 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// Waits until the number of watchers is within a range, like
     /// [`wait_watchers`](Self::wait_watchers), but asynchronously and without a time limit.
     ///
-    /// The future needs no timer thread. To limit the wait, wrap the future in your runtime's
-    /// timeout. This method is cancel-safe.
+    /// The result `false` means that the bus has ended, and that too few watchers are left. On a
+    /// thread of this bus, the future does not wait. The future needs no timer thread. To limit the
+    /// wait, wrap the future in your runtime's timeout. This method is cancel-safe.
     ///
     /// # Examples
     ///

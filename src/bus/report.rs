@@ -60,6 +60,7 @@ impl ShutdownReport {
     /// An event that a watcher was offered but did not receive because the watcher was stopped or
     /// dropped does not count as a loss here. If an event was dropped because the watcher's queue
     /// was full, it counts as a loss, even if the watcher's policy prescribes dropping the event.
+    /// An event that a newer event [replaced](crate::WatchBuilder::conflate_by) is not a loss.
     /// Refused events do not count as losses, because they were returned to their publishers.
     ///
     /// # Examples

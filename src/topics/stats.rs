@@ -38,7 +38,8 @@ pub struct TopicsStats {
     pub created: u64,
     /// The number of events that were accepted for a topic with watchers.
     pub accepted: u64,
-    /// The number of events whose topic had no watcher.
+    /// The number of events whose topic had no watcher. These events are not counted in `accepted`,
+    /// unlike those in [`BusStats::unheard`](crate::stats::BusStats::unheard).
     pub unheard: u64,
     /// The number of events refused because a watcher with the policy `Wait` or `WaitFor` had no
     /// capacity, because a nested call was refused, or because

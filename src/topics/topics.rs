@@ -361,12 +361,12 @@ where
     /// a matching key creates the key's topic. If a topic is watched only by such readers, and
     /// these readers have received everything, the topic is eligible for removal. Eligible topics
     /// are removed from time to time, and when the limit on topics is reached. If a search at the
-    /// limit has found little to remove, one request for every 64 topics may fail before the next
-    /// search.
+    /// limit has found little to remove, one request for every 64 topics may fail with
+    /// [`TooManyTopics`](WatchError::TooManyTopics) before the next search.
     ///
     /// # Errors
     ///
-    /// - [`WatchError::Invalid`] if the pattern is invalid.
+    /// - [`WatchError::Invalid`] if the pattern is invalid, or if the policy is `Evict`.
     /// - [`WatchError::Closed`] if the topics are closed.
     /// - [`WatchError::WouldDeadlock`] as for [`WatchBuilder::watch`].
     ///

@@ -222,7 +222,8 @@ impl KubernetesSink {
     /// `managedFields`). By default, the name is the event's component or, if the component is
     /// empty, the event's reporting controller. If a program records events under its own name, the
     /// sink therefore also writes under that name. If the name is empty, the server uses the
-    /// beginning of the `User-Agent`. `None` restores the default.
+    /// beginning of the `User-Agent`. `None` restores the default. For a `String`, pass
+    /// `name.as_str()`.
     ///
     /// A server accepts at most 128 printable characters. The sink omits characters that are not
     /// printable ASCII, and sends at most the first 128 of the remaining characters.

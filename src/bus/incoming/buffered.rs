@@ -19,8 +19,9 @@ use super::publisher::Publisher;
 /// # Ordering
 ///
 /// The events of one `BufferedPublisher` keep their order. They take their place among the events
-/// of other publishers when their batch is published. A batch stays together like any piece of a
-/// batch (see [`publish_batch`](Publisher::publish_batch)).
+/// of other publishers when their batch is published. No other publisher's event comes between the
+/// events of a batch, except on an inline bus while a watcher is full (see
+/// [`publish_batch`](Publisher::publish_batch)).
 ///
 /// # Dropping
 ///
@@ -35,7 +36,8 @@ use super::publisher::Publisher;
 ///
 /// [`publish`](Self::publish) and [`flush`](Self::flush) block under the same conditions as
 /// [`Publisher::publish`], and like that method never wait on a thread of the bus or inside a call
-/// to an inline bus. Dropping never waits for capacity.
+/// to an inline bus. Dropping never waits for capacity. In an async task, await
+/// [`Publisher::ready`] and then call [`try_flush`](Self::try_flush) before the buffer is full.
 ///
 /// # Examples
 ///
@@ -54,6 +56,7 @@ use super::publisher::Publisher;
 /// assert_eq!(&*watcher.try_recv_batch()?, [4]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "events are buffered only by `publish`"]
 pub struct BufferedPublisher<T: Clone + Send + Sync + 'static> {
     publisher: Publisher<T>,
     events: Vec<T>,
@@ -232,6 +235,7 @@ impl<T: Clone + Send + Sync + 'static> BufferedPublisher<T> {
     /// assert_eq!(bus.shutdown().bus.accepted, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use = "otherwise the events are lost"]
     pub fn into_events(mut self) -> Vec<T> {
         mem::take(&mut self.events)
     }

@@ -395,7 +395,7 @@ impl<T> Publisher<T> {
     /// would not offer to any watcher. The method takes constant time, and never blocks.
     ///
     /// - If the result is `true`, an event that the caller publishes next is offered to that
-    ///   watcher, unless the watcher is stopped or dropped first.
+    ///   watcher, unless the watcher has been or is then stopped, evicted or dropped.
     /// - If the result is `false`, every watcher whose registration had returned before this call
     ///   has been dropped. If a watcher registers after this call, it does not receive the skipped
     ///   event, as if the event had been published before the registration. On a bus with a

@@ -23,8 +23,9 @@
 pub enum EndReason {
     /// The bus has ended, and everything it accepted has been offered or abandoned.
     Closed,
-    /// The watcher was stopped or dropped before its reader reached the end, its filter panicked,
-    /// or its handler [ended itself](crate::WatchBuilder::spawn_while) or was [ended by a
+    /// The watcher was stopped or dropped before its reader reached the end, its filter or its [key
+    /// function](crate::WatchBuilder::conflate_by) panicked, or its handler [ended
+    /// itself](crate::WatchBuilder::spawn_while) or was [ended by a
     /// panic](crate::WatchBuilder::stop_on_panic).
     Stopped,
     /// An event did not fit into the queue of a watcher with the policy

@@ -13,9 +13,10 @@ impl<T> Watcher<T> {
     ///
     /// The slice is either the watcher's [prefix](crate::WatchBuilder::prefix) or a part of one of
     /// the dispatcher's batches. If the policy is
-    /// [`DropOldest`](crate::OverflowPolicy::DropOldest), such a part contains only one event. If
-    /// the dispatcher has waited for the watcher, such a part contains at most one event or about
-    /// three eighths of the queue's capacity, whichever is more.
+    /// [`DropOldest`](crate::OverflowPolicy::DropOldest), or the watcher
+    /// [conflates](crate::WatchBuilder::conflate_by) events, such a part contains only one event.
+    /// If the dispatcher has waited for the watcher, such a part contains at most one event or
+    /// about three eighths of the queue's capacity, whichever is more.
     ///
     /// # Errors
     ///

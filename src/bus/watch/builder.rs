@@ -44,7 +44,7 @@ use super::watcher::Watcher;
 /// assert_eq!(even.stats().filtered, 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "nothing is watched until `watch`, `spawn` or `runner`"]
+#[must_use = "nothing is watched until `watch`, `spawn`, `runner` or a `_while` method"]
 pub struct WatchBuilder<'b, T> {
     pub(super) incoming: &'b IncomingQueue<T>,
     pub(super) name: Option<String>,
@@ -251,8 +251,8 @@ impl<'b, T> WatchBuilder<'b, T> {
         self
     }
 
-    /// Sets a hook that is called with the events that this watcher has just lost, and with the
-    /// reason for the loss.
+    /// Sets a hook that is called with the events that this watcher has just lost, or that newer
+    /// events have [replaced](Self::conflate_by), and with the reason.
     ///
     /// The hook runs on the dispatcher, so it must be fast and must not block. While the hook runs,
     /// no other thread waits for a lock that the dispatcher holds. On an

@@ -12,19 +12,22 @@ impl<T> WatchBuilder<'_, T> {
     /// If the watcher's queue already has an event with the same key as a new event, the new event
     /// takes that event's place in the queue, and the older event counts as
     /// [conflated](crate::stats::DropCounts::conflated). The reader therefore receives the newest
-    /// event of each key, in the order in which the keys got their first unread event. A key with
-    /// many events neither delays other keys nor is delayed by them. A replaced event is not a
+    /// event of each key, in the order in which the keys got their first unread event. A busy key
+    /// keeps its place in the queue, so it does not delay the other keys. A replaced event is not a
     /// loss, so the watcher delivers no [`Lagged`](crate::Delivery::Lagged) for it. The
-    /// [`on_drop`](Self::on_drop) hook receives each replaced event. If other events were lost, the
-    /// reader receives their number, and then holds the event that follows, which is no longer
-    /// replaced.
+    /// [`on_drop`](Self::on_drop) hook receives each replaced event. After a `Lagged`, the next
+    /// event is fixed, so a newer event of its key no longer replaces it.
     ///
     /// [`queue_capacity`](Self::queue_capacity) limits the number of keys with unread events. If
     /// there are already as many keys, an event with another key is subject to the overflow policy:
     /// `DropIncoming` drops this event, `DropOldest` drops the event at the front of the queue, and
     /// `Evict` ends the watcher. For every key's last event to arrive, choose a capacity of at
     /// least the number of keys. The bus never waits for a watcher that conflates events, so the
-    /// policies `Wait` and `WaitFor` are not allowed.
+    /// policies `Wait` and `WaitFor` are not allowed, not even as the bus's default.
+    ///
+    /// A key cannot borrow from the event. Use a number, or a string that is cheap to clone, such
+    /// as an `Arc<str>`. Events from the history conflate like all others. The
+    /// [prefix](Self::prefix) does not conflate.
     ///
     /// The dispatcher calls `key` for each event that the [`filter`](Self::filter) keeps, and
     /// clones each of these events. On an [inline](crate::Broadcaster::new_inline) bus, this
@@ -46,12 +49,17 @@ impl<T> WatchBuilder<'_, T> {
     ///
     /// ```
     /// use eventcast::Broadcaster;
+    /// use std::sync::Arc;
+    ///
+    /// type Price = (Arc<str>, u32);
     ///
     /// let bus = Broadcaster::new()?;
-    /// let mut prices = bus.watch_builder().conflate_by(|(symbol, _): &(&str, u32)| *symbol).watch()?;
-    /// bus.publisher().publish_batch([("A", 1), ("B", 5), ("A", 2), ("A", 3)])?;
+    /// let mut prices = bus.watch_builder().conflate_by(|(symbol, _): &Price| symbol.clone()).watch()?;
+    /// let prices_of_today = [("A", 1), ("B", 5), ("A", 2), ("A", 3)];
+    /// bus.publisher().publish_batch(prices_of_today.map(|(symbol, price)| (symbol.into(), price)))?;
     /// bus.shutdown();
-    /// assert_eq!(prices.events().collect::<Vec<_>>(), [("A", 3), ("B", 5)]);
+    /// let received: Vec<Price> = prices.events().collect();
+    /// assert_eq!(received, [("A".into(), 3), ("B".into(), 5)]);
     /// assert_eq!(prices.stats().dropped.conflated, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -117,7 +117,8 @@ impl<'w, T> Batch<'w, T> {
     /// Returns the position of the event at `index` in the bus's order of events. Returns `None` if
     /// the batch has no event at `index`, or if the events are a
     /// [prefix](crate::WatchBuilder::prefix). The positions in a batch are consecutive, except
-    /// where the watcher's filter has refused events in between.
+    /// where the watcher's filter has refused events in between. For a watcher with
+    /// [`conflate_by`](crate::WatchBuilder::conflate_by), the position is usually lower.
     ///
     /// # Examples
     ///

@@ -177,9 +177,10 @@ impl<T: Clone> EventWatcher<T> {
     ///
     /// When this method is called, it converts the time that remains until `deadline` into a
     /// timeout, as for [`recv_timeout`](Self::recv_timeout), so a deadline that has passed never
-    /// waits. An [`Instant`] always belongs to the system's clock, but the bus's clock measures the
-    /// timeout. On a bus with a [`FakeClock`](crate::testing::FakeClock), the call therefore ends
-    /// when a test has advanced the clock by the time that remained.
+    /// waits. What is already in the queue is returned even after the deadline. An [`Instant`]
+    /// always belongs to the system's clock, but the bus's clock measures the timeout. On a bus
+    /// with a [`FakeClock`](crate::testing::FakeClock), the call therefore ends when a test has
+    /// advanced the clock by the time that remained.
     ///
     /// # Errors
     ///
@@ -192,7 +193,8 @@ impl<T: Clone> EventWatcher<T> {
     ///
     /// # Examples
     ///
-    /// All events that arrive within ten milliseconds:
+    /// All events that arrive within ten milliseconds, provided that the reader is faster than the
+    /// publishers:
     ///
     /// ```
     /// use eventcast::Broadcaster;

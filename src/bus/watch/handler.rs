@@ -347,9 +347,11 @@ impl WatchHandle {
     /// - [`Closed`](EndReason::Closed) if the handler reached the end of the bus, or if a shutdown
     ///   with a deadline abandoned the handler's queue.
     /// - [`Evicted`](EndReason::Evicted) if the watcher was evicted.
-    /// - [`Stopped`](EndReason::Stopped) if the watcher was stopped, its filter panicked, or its
-    ///   handler [ended itself](crate::WatchBuilder::spawn_while), was ended by a panic, or was
-    ///   dropped before its end.
+    /// - [`Stopped`](EndReason::Stopped) if the watcher was stopped, its filter or key function
+    ///   panicked, or its handler [ended itself](crate::WatchBuilder::spawn_while), was ended by a
+    ///   panic, or was dropped before its end.
+    ///
+    /// To recognise a panic, read [`WatcherStats::panics`].
     ///
     /// For a watcher that you read yourself, the result is `None` until the watcher is dropped. If
     /// the watcher is dropped before its end, the reason is `Stopped`. See also

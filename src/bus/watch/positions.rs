@@ -86,7 +86,8 @@ impl<T> WatchBuilder<'_, T> {
 
 impl<T> Watcher<T> {
     /// Returns the position of the last event that the watcher has received. A watcher that starts
-    /// [after](Start::After) this position continues where this watcher left off.
+    /// [after](Start::After) this position continues where this watcher left off. The position is
+    /// usually lower if the watcher [conflates](crate::WatchBuilder::conflate_by) events.
     ///
     /// Accepted events have consecutive positions, starting with 1. A gap that was
     /// [published](crate::Publisher::publish_gap) takes up one position for each missing event.

@@ -143,8 +143,8 @@ impl<T: Clone> Stream for Watcher<T> {
     }
 }
 
-/// A `select!` loop skips a watcher that has ended, and runs its `complete` branch once all streams
-/// have ended.
+/// A `futures::select!` loop skips a watcher that has ended, and runs its `complete` branch once
+/// all streams have ended. tokio's `select!` ignores this trait.
 ///
 /// # Examples
 ///

@@ -34,7 +34,8 @@ use super::handler::WatchHandle;
 /// queue is full, the watcher's [policy](crate::OverflowPolicy) drops an event, ends the watcher,
 /// or makes the dispatcher wait. While the dispatcher is waiting, all watchers are delayed. Events
 /// that the reader has taken out of the queue and is still reading also count towards
-/// `queue_capacity`, except with [`DropOldest`](crate::OverflowPolicy::DropOldest).
+/// `queue_capacity`, except with [`DropOldest`](crate::OverflowPolicy::DropOldest) and
+/// [`conflate_by`](crate::WatchBuilder::conflate_by).
 ///
 /// # Gaps
 ///
@@ -186,7 +187,8 @@ impl<T: Clone> Watcher<T> {
         self.delivery(next).ok_or(if next == Next::End { TryRecvError::Ended } else { TryRecvError::Empty })
     }
 
-    /// Waits for the next delivery for at most `timeout`, as measured by the bus's clock.
+    /// Waits for the next delivery for at most `timeout`, as measured by the bus's clock. A
+    /// delivery that is already in the queue is returned even if `timeout` is zero.
     ///
     /// # Errors
     ///
@@ -220,9 +222,10 @@ impl<T: Clone> Watcher<T> {
     ///
     /// When this method is called, it converts the time that remains until `deadline` into a
     /// timeout, as for [`recv_timeout`](Self::recv_timeout), so a deadline that has passed never
-    /// waits. An [`Instant`] always belongs to the system's clock, but the bus's clock measures the
-    /// timeout. On a bus with a [`FakeClock`](crate::testing::FakeClock), the call therefore ends
-    /// when a test has advanced the clock by the time that remained.
+    /// waits. What is already in the queue is returned even after the deadline. An [`Instant`]
+    /// always belongs to the system's clock, but the bus's clock measures the timeout. On a bus
+    /// with a [`FakeClock`](crate::testing::FakeClock), the call therefore ends when a test has
+    /// advanced the clock by the time that remained.
     ///
     /// # Errors
     ///
@@ -235,7 +238,8 @@ impl<T: Clone> Watcher<T> {
     ///
     /// # Examples
     ///
-    /// Everything that arrives within ten milliseconds, however many deliveries that is:
+    /// Everything that arrives within ten milliseconds, provided that the reader is faster than the
+    /// publishers:
     ///
     /// ```
     /// use eventcast::error::RecvTimeoutError;
