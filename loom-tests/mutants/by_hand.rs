@@ -471,7 +471,7 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     },
     Replacement {
         file: "bus/mailbox/conflating.rs",
-        place: "Conflating::pop",
+        place: "Conflating::take",
         code: "self.front += 1;",
         change: "replaces an event that the reader has taken",
         written: "if !$ON { $CODE }",

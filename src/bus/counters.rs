@@ -350,10 +350,10 @@ pub struct BusStats {
     /// missing. Missing events count neither as published nor as accepted.
     pub missed: u64,
     /// The number of accepted events that were offered to no watcher, because no watcher was
-    /// registered when the bus processed the event. An event that the watchers' filters refused is
-    /// not counted here. An event that the [history](crate::BusOptions::history) keeps is counted,
-    /// although a watcher that [starts in the past](crate::WatchBuilder::start) may still receive
-    /// it.
+    /// registered, or all were stopped, when the bus processed the event. An event that the
+    /// watchers' filters refused is not counted here. An event that the
+    /// [history](crate::BusOptions::history) keeps is counted, although a watcher that [starts in
+    /// the past](crate::WatchBuilder::start) may still receive it.
     ///
     /// These events are counted in `accepted` as well, unlike those in `TopicsStats::unheard`. If
     /// the last watcher has been dropped, but the dispatcher has not removed it yet, the next

@@ -133,14 +133,15 @@ impl<'b, T: Clone + Send + Sync + 'static> Flushing<'b, T> {
     /// Returns the flush's result, or `None` while the flush has to wait.
     fn answer(&self) -> Option<Result<(), FlushError>> {
         let bus = &self.incoming.bus;
-        match self.refused {
+        let answer = match self.refused {
             None => flushed(bus, &self.ticket),
             Some(Refusal::Full) => Some(Err(self.timeout())),
-            // Once the bus or the only handler has ended, all events that the bus had accepted have
-            // been offered and handled, unless they were abandoned.
-            Some(Refusal::Closed) => all_flushed(bus)
-                .or_else(|| self.ticket.only.as_ref().filter(|only| only.is_finished()).map(|_| Ok(()))),
-        }
+            // Once the bus has ended, all events that it had accepted have been offered and
+            // handled, unless they were abandoned.
+            Some(Refusal::Closed) => all_flushed(bus),
+        };
+        // The only handler that the flush waits for may already have ended.
+        answer.or_else(|| self.ticket.only.as_ref()?.is_finished().then_some(Ok(())))
     }
 
     fn timeout(&self) -> FlushError {

@@ -76,7 +76,8 @@
 //! * **position**: an accepted event's number in the bus's single order of events, starting at 1. A
 //!   published gap takes up one position for each missing event.
 //! * **offset**: an event's number among the events that have been decided for one watcher (queued,
-//!   lost or missing), starting at 0. Events that the filter refused have no offset.
+//!   lost or missing), starting at 0. Events that the filter refused have no offset. A replaced
+//!   event shares the offset of the event that replaces it.
 //! * **gap**: a run of events that a watcher has lost or that the bus does not have. The watcher's
 //!   reader receives the gap as `Lagged`.
 //! * **history**: the bus's newest batches, which the fan-out keeps for watchers that start in the

@@ -87,8 +87,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ) -> impl Future<Output = bool> + Send {
         async move {
             let bus = &self.incoming.bus;
-            let timeout = if bus.is_current() { Duration::ZERO } else { Duration::MAX };
-            let deadline = bus.end_clock.deadline(timeout);
+            let deadline = if bus.is_current() { bus.end_clock.deadline(Duration::ZERO) } else { None };
             let waiting = bus.waiting(bus.presence.get(), deadline, move || bus.has_watchers_in(&range));
             waiting.await.unwrap_or(false)
         }

@@ -337,6 +337,7 @@ where
     /// Ends the turn of the slot that currently has it.
     fn take_turn(&mut self, index: usize) {
         self.slots[index].has_turn = false;
+        self.is_behind_gap = false;
         self.turns.pop_front();
     }
 

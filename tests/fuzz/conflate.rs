@@ -27,50 +27,77 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// An unread event: its key, its newest value, the position of that value, and the number of events
+/// that were lost or missing before the key's first unread event.
+type Unread = (u8, u64, u64, u64);
+
 /// The watcher's behaviour according to the documentation.
 #[derive(Default)]
 struct Twin {
-    /// The unread events, each of which is a key and its newest value.
-    unread: VecDeque<(u8, u64)>,
-    /// The event that the reader holds, because it has received the gap before it.
-    held: Option<(u8, u64)>,
-    /// The number of lost and missing events.
-    lost: u64,
+    position: u64,
+    unread: VecDeque<Unread>,
+    /// The event that the reader holds, because it has received the gap before it. The event comes
+    /// with the number of events that the policy had evicted by then.
+    held: Option<(Unread, u64)>,
+    /// The positions of the lost and missing events.
+    lost: Vec<u64>,
+    evicted: u64,
     conflated: u64,
-    dropped: u64,
 }
 
 impl Twin {
     fn offer(&mut self, key: u8, value: u64, keys: usize, policy: OverflowPolicy) {
+        self.position += 1;
         if let Some(unread) = self.unread.iter_mut().find(|unread| unread.0 == key) {
-            unread.1 = value;
+            (unread.1, unread.2) = (value, self.position);
             self.conflated += 1;
             return;
         }
         if self.unread.len() == keys {
-            self.dropped += 1;
-            self.lost += 1;
             if policy == DropIncoming {
-                return;
+                return self.lost.push(self.position);
             }
-            self.unread.pop_front();
+            let (.., position, _) = self.unread.pop_front().unwrap();
+            self.lost.push(position);
+            self.evicted += 1;
         }
-        self.unread.push_back((key, value));
+        let lost_before = self.lost.len() as u64 - self.evicted;
+        self.unread.push_back((key, value, self.position, lost_before));
+    }
+
+    fn add_gap(&mut self, events: u64) {
+        self.lost.extend(self.position + 1..=self.position + events);
+        self.position += events;
+    }
+
+    fn take(&mut self) -> Option<(Unread, u64)> {
+        self.held.take().or_else(|| Some((self.unread.pop_front()?, self.evicted)))
+    }
+
+    /// Checks that everything up to this position was received, replaced, or reported in a gap.
+    fn check_position(&self, position: u64, reported: u64) -> Result<(), TestCaseError> {
+        let held = self.held.iter().map(|(unread, _)| unread);
+        for (.., newest, _) in self.unread.iter().chain(held) {
+            prop_assert!(*newest > position, "{} is unread at {}", newest, position);
+        }
+        let lost = self.lost.iter().filter(|lost| **lost <= position).count() as u64;
+        prop_assert!(lost <= reported, "{} of {} losses reported at {}", reported, lost, position);
+        prop_assert!(position <= self.position);
+        Ok(())
     }
 }
 
-/// On every program, the watcher delivers the events of the twin in the twin's order. Gaps never
-/// hold more than what was lost or missing so far, and at the end, all gaps together hold exactly
-/// that.
+/// On every program, the watcher delivers the events of the twin in the twin's order, each behind
+/// all the losses that precede its key's first unread event, and never reports a position that it
+/// has not reached.
 fn run(inline: bool, keys: usize, policy: OverflowPolicy, ops: Vec<Op>) -> Result<(), TestCaseError> {
     let options = BusOptions::default().inline(inline).queue_capacity(keys).overflow(policy);
     let bus = Broadcaster::with_options(options).unwrap();
     let mut watcher = bus.watch_builder().conflate_by(|(key, _): &(u8, u64)| *key).watch().unwrap();
     let publisher = bus.publisher();
-    let (mut twin, mut value, mut gap, mut missed) = (Twin::default(), 0, 0, 0);
+    let (mut twin, mut value, mut reported, mut missed) = (Twin::default(), 0, 0, 0);
     let everything = [Op::Receive(u8::MAX)];
     for op in ops.into_iter().chain(everything) {
-        bus.flush(test_support::LONG).unwrap();
         match op {
             Op::Publish(keys_of_batch) => {
                 let batch: Vec<_> = keys_of_batch.into_iter().zip(value..).collect();
@@ -82,31 +109,33 @@ fn run(inline: bool, keys: usize, policy: OverflowPolicy, ops: Vec<Op>) -> Resul
             }
             Op::Gap(events) => {
                 publisher.publish_gap(events.into()).unwrap();
-                (twin.lost, missed) = (twin.lost + u64::from(events), missed + u64::from(events));
+                twin.add_gap(events.into());
+                missed += u64::from(events);
             }
             Op::Receive(deliveries) => {
                 for _ in 0..deliveries {
                     match watcher.try_recv() {
                         Ok(Lagged(events)) => {
-                            gap += events;
-                            prop_assert!(gap <= twin.lost, "{} of {}", gap, twin.lost);
-                            twin.held = twin.unread.pop_front();
+                            reported += events;
+                            twin.held = twin.take();
                         }
                         Ok(Event(event)) => {
-                            let expected = twin.held.take().or_else(|| twin.unread.pop_front());
-                            prop_assert_eq!(Some(event), expected);
+                            let ((key, value, _, lost), evicted) = twin.take().unwrap();
+                            prop_assert_eq!(event, (key, value));
+                            prop_assert_eq!(reported, lost + evicted, "the gaps before {:?}", event);
                         }
                         Err(_) => break,
                     }
+                    twin.check_position(watcher.position().unwrap(), reported)?;
                 }
             }
         }
+        bus.flush(test_support::LONG).unwrap();
     }
-    prop_assert!(twin.unread.is_empty());
-    prop_assert_eq!(gap, twin.lost);
+    prop_assert!(twin.unread.is_empty() && twin.held.is_none());
     let stats = watcher.stats();
-    prop_assert_eq!((stats.dropped.conflated, stats.missed), (twin.conflated, missed));
-    prop_assert_eq!(stats.dropped.total(), twin.conflated + twin.dropped);
+    prop_assert_eq!((reported, stats.dropped.conflated), (twin.lost.len() as u64, twin.conflated));
+    prop_assert_eq!(stats.dropped.total() + missed, twin.conflated + twin.lost.len() as u64);
     prop_assert_eq!(stats.offered, stats.delivered + stats.dropped.total());
     Ok(())
 }

@@ -8,6 +8,7 @@ use crate::bus::policy::OverflowPolicy;
 use crate::bus::state::BusState;
 use crate::catch::catch_panic;
 
+use super::conflating::Slot;
 use super::entry::Entry;
 use super::queue::SliceQueue;
 use super::sender::MailboxSender;
@@ -37,12 +38,13 @@ impl<T: Clone> MailboxSender<T> {
         let last = catch_panic(|| (keys.last_slot(event, &|| queue.lock().front()), event.clone()));
         let (slot, event) = last?;
         let policy = self.state.policy;
-        // As in the other queues, the events of the history do not count towards the capacity,
-        // unless the policy keeps only the newest events.
-        let is_bounded = !self.is_replaying || policy == OverflowPolicy::DropOldest;
-        let most = if is_bounded { self.state.capacity as usize } else { usize::MAX };
-        // Only this thread adds slots, so a place that exists now is not lost until it is used.
-        if policy == OverflowPolicy::Evict && !queue.lock().has_place(*slot, most) {
+        let evicts = policy == OverflowPolicy::DropOldest;
+        // As in the other queues, events from the history do not count towards the capacity, unless
+        // the policy keeps only the newest events.
+        let most = (!self.is_replaying || evicts).then_some(self.state.capacity as usize);
+        // Only this thread adds slots, so a place that exists now still exists when it is used.
+        let has_place = |most| queue.lock().has_place(*slot, most);
+        if policy == OverflowPolicy::Evict && !most.is_none_or(has_place) {
             self.state.publish_sent(&self.sent);
             bus.evict(&self.state);
             Entry::Event(event).discard();
@@ -50,18 +52,15 @@ impl<T: Clone> MailboxSender<T> {
         }
         self.sent.offered += 1;
         self.state.publish_offered(self.sent.offered);
-        let (decided, evicts) = (self.sent.decided + 1, policy == OverflowPolicy::DropOldest);
-        let lost = queue.lock().put(slot, (event, position), decided, most, evicts);
-        // A replaced event is decided together with the events that replace it, so it leaves no
-        // gap.
-        if !matches!(lost, Some((DropReason::Conflated, _))) {
-            self.sent.decided = decided;
-        }
+        let new = Slot { event, offset: self.sent.decided, position };
+        let lost = queue.lock().put(slot, new, most, evicts);
+        self.sent.decided += u64::from(!matches!(lost, Some((DropReason::Conflated, _))));
         if let Some((reason, event)) = lost {
             self.count_lost(reason, slice::from_ref(&event));
             Entry::Event(event).discard();
         } else {
             self.sent.queued += 1;
+            self.replayed += u64::from(most.is_none());
             self.note_high_water();
         }
         Some(())

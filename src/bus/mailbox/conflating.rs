@@ -21,27 +21,26 @@ const FEWEST: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Conflating<T> {
-    /// The slots, each of which holds its key's newest event and the position of its first event.
-    slots: VecDeque<(T, u64)>,
+    slots: VecDeque<Slot<T>>,
     /// The number of the slot at the front. Slots are numbered from 1, so no key has slot 0.
     front: u64,
-    /// The number of events that had been decided for the watcher when the newest slot was added.
-    decided: u64,
-    /// The position of the last event that was put into the queue.
-    position: u64,
+    /// The number of the last slot that was added for an event from the history.
+    replayed: u64,
 }
 
-/// An event that was taken out of the queue.
-pub(super) struct Taken<T> {
+/// The newest event of a key, with the offset and the position of the key's first unread event.
+/// Every earlier event is in an earlier slot, or was received, replaced or lost. All events of a
+/// slot share the offset, so a replaced event leaves no gap.
+#[derive(Debug)]
+pub(super) struct Slot<T> {
     pub(super) event: T,
     pub(super) offset: u64,
-    /// The position up to which nothing is left in the queue.
     pub(super) position: u64,
 }
 
 impl<T> Conflating<T> {
     pub(super) fn new() -> Self {
-        Self { slots: VecDeque::new(), front: 1, decided: 0, position: 0 }
+        Self { slots: VecDeque::new(), front: 1, replayed: 0 }
     }
 
     /// Returns the number of the slot at the front, or of the next slot if the queue is empty.
@@ -54,57 +53,53 @@ impl<T> Conflating<T> {
         (index < self.slots.len()).then_some(index)
     }
 
+    /// Returns whether another slot fits. Slots for events from the history do not count.
+    fn is_full(&self, most: usize) -> bool {
+        let replayed = (self.replayed + 1).saturating_sub(self.front) as usize;
+        self.slots.len().saturating_sub(replayed) >= most
+    }
+
     /// Returns whether there is a place for an event whose key had this slot last.
     pub(super) fn has_place(&self, slot: u64, most: usize) -> bool {
-        self.slots.len() < most || self.index(slot).is_some()
+        self.index(slot).is_some() || !self.is_full(most)
     }
 
-    /// Puts an event into its key's slot, or into a new slot if the reader has taken the key's last
-    /// slot. `slot` is updated. `decided` is the number of events decided for the watcher if this
-    /// event gets a new slot. If a new slot is needed while there are already `most` slots, the
-    /// oldest event is lost if `evicts` is set, and otherwise the new event. Returns the lost or
-    /// replaced event.
+    /// Puts an event into its key's slot. If the reader has taken the key's last slot, adds a slot
+    /// with the given offset and position, and updates `last`. If there are already `most` slots,
+    /// the oldest event is lost if `evicts` is set, and otherwise the new event. `most` is `None`
+    /// for an event from the history. Returns the lost or replaced event.
     pub(super) fn put(
         &mut self,
-        slot: &mut u64,
-        (event, position): (T, u64),
-        decided: u64,
-        most: usize,
+        last: &mut u64,
+        new: Slot<T>,
+        most: Option<usize>,
         evicts: bool,
     ) -> Option<(DropReason, T)> {
-        let held = self.index(*slot);
-        if held.is_none() && self.slots.len() >= most && !evicts {
-            return Some((DropReason::Incoming, event));
-        }
-        self.position = position;
-        if let Some(held) = held {
-            let older = std::mem::replace(&mut self.slots[held].0, event);
+        if let Some(held) = self.index(*last) {
+            let older = std::mem::replace(&mut self.slots[held].event, new.event);
             return Some((DropReason::Conflated, older));
         }
-        let evicted = if self.slots.len() >= most { self.pop() } else { None };
-        *slot = self.front + self.slots.len() as u64;
-        self.decided = decided;
-        self.slots.push_back((event, position));
-        evicted.map(|event| (DropReason::Oldest, event))
+        let is_full = most.is_some_and(|most| self.is_full(most));
+        if is_full && !evicts {
+            return Some((DropReason::Incoming, new.event));
+        }
+        let evicted = if is_full { self.take() } else { None };
+        *last = self.front + self.slots.len() as u64;
+        if most.is_none() {
+            self.replayed = *last;
+        }
+        self.slots.push_back(new);
+        evicted.map(|slot| (DropReason::Oldest, slot.event))
     }
 
-    fn pop(&mut self) -> Option<T> {
-        let (event, _) = self.slots.pop_front()?;
+    pub(super) fn take(&mut self) -> Option<Slot<T>> {
+        let slot = self.slots.pop_front()?;
         self.front += 1;
-        Some(event)
-    }
-
-    pub(super) fn take(&mut self) -> Option<Taken<T>> {
-        // Every event that was decided after the front either is in the queue or was lost before
-        // the newest slot was added, so the reader receives each loss before the next event.
-        let offset = self.decided - self.slots.len() as u64;
-        let event = self.pop()?;
-        let position = self.slots.front().map_or(self.position, |(_, since)| since - 1);
-        Some(Taken { event, offset, position })
+        Some(slot)
     }
 
     pub(super) fn take_all(&mut self) -> Vec<T> {
-        std::iter::from_fn(|| self.pop()).collect()
+        std::iter::from_fn(|| self.take()).map(|slot| slot.event).collect()
     }
 }
 

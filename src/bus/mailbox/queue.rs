@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use crate::bus::policy::OverflowPolicy;
 use crate::sync::{Fifo, Mutex};
 
-use super::conflating::{Conflating, Taken};
+use super::conflating::{Conflating, Slot};
 use super::entry::Entry;
 use super::slice::{BatchSlice, OwnBatch, Positions, SharedBatch};
 
@@ -167,7 +167,7 @@ impl<T> SliceQueue<T> {
             Self::Ring(ring) => ring.lock().pop_at(expected),
             Self::Conflating(queue) => {
                 let taken = queue.lock().take();
-                let Some(Taken { event, offset, position }) = taken else { return Front::Nothing };
+                let Some(Slot { event, offset, position }) = taken else { return Front::Nothing };
                 // The memory of a batch that has been read is reused.
                 let mut own = spare.take().unwrap_or_default();
                 own.grow(offset, position).push(event);

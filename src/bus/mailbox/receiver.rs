@@ -350,7 +350,7 @@ impl<T> MailboxReceiver<T> {
             // the announcement, so that no thread waits for the destructors.
             self.is_ahead = false;
             if let Some(BatchSlice::Own(mut own)) = done {
-                self.is_ahead = own.has_few();
+                self.is_ahead = own.has_few() && self.queue.grows();
                 own.clear();
                 // The memory of this batch can be reused for the next batch.
                 self.spare = Some(own);

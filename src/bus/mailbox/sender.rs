@@ -40,7 +40,7 @@ pub(crate) struct MailboxSender<T> {
     consumed: u64,
     /// The number of events from the history. Events from the history are at the front of the
     /// queue, and do not need credit.
-    replayed: u64,
+    pub(super) replayed: u64,
     /// Whether the events being offered come from the history.
     pub(super) is_replaying: bool,
     /// The parts of batches that are still waiting for capacity, if the dispatcher waits for this

@@ -36,8 +36,9 @@ impl<T> WatchBuilder<'_, T> {
     /// this watcher ends as if it had been stopped, and nothing else is affected.
     ///
     /// The watcher's [`position`](crate::Watcher::position), and the
-    /// [`position`](crate::bus::Batch::position) of an event in a batch, is the position up to
-    /// which each event has been received or replaced. A watcher that [starts](Self::start) after
+    /// [`position`](crate::bus::Batch::position) of an event in a batch, is the position of
+    /// the key's first event that was unread. Up to this position, each event has been received,
+    /// replaced or reported as lost. A watcher that [starts](Self::start) after
     /// this position misses no key's newest event, but may receive an event again.
     ///
     /// # Errors

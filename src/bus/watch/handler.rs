@@ -313,8 +313,7 @@ impl WatchHandle {
     /// stop the handler.
     ///
     /// On a thread of the same bus, this method does not wait, and returns `None` if the handler
-    /// has not ended. If a handler waits for itself, the result is therefore `None`. On other
-    /// threads, the result is always `Some`.
+    /// has not ended. If a handler waits for itself, the result is therefore `None`.
     ///
     /// # Blocking
     ///

@@ -259,7 +259,10 @@ impl EventBroadcaster {
         // `SharedIntake::intake` before `Warnings::silent`. Lock order: `InlineFront::core` before
         // `Warnings::silent`.
         let builder = self.shared.bus.watch_builder().on_drop_named(move |name, reason, events| {
-            dropped.tell(&Loss::new(LossReason::Dropped(reason), name, events));
+            // A replaced event is not a loss.
+            if reason != DropReason::Conflated {
+                dropped.tell(&Loss::new(LossReason::Dropped(reason), name, events));
+            }
         });
         let builder = builder.on_abandon(move |name, count| {
             abandoned.tell(&Loss::of(LossReason::Dropped(DropReason::Abandoned), name, count));

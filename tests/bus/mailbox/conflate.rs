@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -227,6 +228,55 @@ fn a_slow_handler_skips_to_the_newest_and_a_flush_waits_for_it() {
         bus.flush(LONG).unwrap();
         let stats = handle.stats();
         assert_eq!((stats.delivered, stats.dropped.conflated, stats.lag), (3, 3, 0));
+    });
+}
+
+/// A gap that follows a flush changes neither the place of older events nor the flush's end.
+#[test]
+fn a_flush_waits_for_all_events_before_a_later_gap() {
+    on_both(|options| {
+        let bus = bus_with(options);
+        let builder = bus.watch_builder().conflate_by(|event: &u64| event / 10);
+        let (turnstile, _handle) = stopping_handler(builder);
+        let publisher = bus.publisher();
+        publisher.publish(0).unwrap();
+        turnstile.wait_for(Some(0));
+        publisher.publish_batch([10, 20]).unwrap();
+        let mut flush = Box::pin(bus.flush_async(LONG));
+        let mut poll = || flush.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll().is_pending());
+        publisher.publish_gap(1).unwrap();
+        publisher.publish(30).unwrap();
+        for stop in [Some(10), Some(20)] {
+            turnstile.let_one_pass();
+            turnstile.wait_for(stop);
+            assert!(poll().is_pending(), "{stop:?} has not been handled");
+        }
+        for stop in [None, Some(30)] {
+            turnstile.let_one_pass();
+            turnstile.wait_for(stop);
+        }
+        turnstile.let_one_pass();
+        assert_eq!(block_on(flush), Ok(()));
+    });
+}
+
+/// Events from the history take no capacity, even if they are still unread.
+#[test]
+fn unread_events_of_the_history_leave_the_capacity_to_later_events() {
+    on_both(|options| {
+        let bus = bus_with(options.history(100).queue_capacity(2));
+        publish(&bus, (0..4).map(|key| (key, 0)));
+        let [mut evicting, mut dropping] = [Evict, DropIncoming]
+            .map(|policy| by_key(&bus).overflow(policy).start(Start::Oldest).watch().unwrap());
+        publish(&bus, [(4, 0), (1, 1), (5, 0)]);
+        assert_eq!((evicting.stats().evictions, evicting.stats().high_water), (0, 2));
+        publish(&bus, [(6, 0)]);
+        let expected = [(0, 0), (1, 1), (2, 0), (3, 0), (4, 0), (5, 0)];
+        assert_eq!(evicting.events().collect::<Vec<_>>(), expected);
+        assert_eq!(evicting.end_reason(), Some(EndReason::Evicted));
+        assert_eq!(events(&available(&mut dropping)), expected);
+        assert_eq!(dropping.stats().dropped.incoming, 1);
     });
 }
 

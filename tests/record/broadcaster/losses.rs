@@ -59,6 +59,9 @@ fn on_loss_reports_watchers_without_a_hook() {
     let _small = events.watch_builder().name("small").queue_capacity(1).watch().unwrap();
     let newest = events.watch_builder().name("newest").queue_capacity(1).overflow(OverflowPolicy::DropOldest);
     let _newest = newest.watch().unwrap();
+    // A newer event of the same reason replaces an event, which is not a loss.
+    let newest_by_reason = events.watch_builder().conflate_by(|event| event.reason.clone());
+    let newest_by_reason = newest_by_reason.watch().unwrap();
     let hook = move |reason, events: &[Event]| into.lock().unwrap().push((reason, events.len()));
     let _other = events.watch_builder().queue_capacity(1).on_drop(hook).watch().unwrap();
     for name in ["a", "b"] {
@@ -69,6 +72,7 @@ fn on_loss_reports_watchers_without_a_hook() {
     let expected = [dropped(DropReason::Incoming, "small"), dropped(DropReason::Oldest, "newest")];
     assert_eq!(losses.try_iter().collect::<Vec<_>>(), expected);
     assert_eq!(*own.lock().unwrap(), [(DropReason::Incoming, 1)]);
+    assert_eq!(newest_by_reason.stats().dropped.conflated, 1);
 }
 
 /// The reason for a loss, its place, and the reasons of the lost events.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use eventcast::error::FlushError;
-use eventcast::{EventBroadcaster, MemorySink};
+use eventcast::{BusOptions, EventBroadcaster, MemorySink, OverflowPolicy, Recorded};
 use test_support::watched;
 
-use crate::support::{LONG, Scripted, clock, clocked, gate, modes, record, until};
+use crate::support::{LONG, Scripted, clock, clocked, gate, modes, pod, record, until};
 
 use super::{only, with_correlator};
 
@@ -122,4 +122,21 @@ fn a_flush_of_a_recording_whose_events_were_abandoned_says_so() {
     assert!(!events.shutdown_timeout(Duration::ZERO).complete);
     assert_eq!(recording.flush(Duration::MAX), Err(FlushError::Abandoned));
     drop(sink_gate);
+}
+
+/// A watcher with the policy `Wait` blocks the dispatcher, so that no flush of the bus can succeed.
+#[test]
+fn a_flush_of_an_ended_recording_does_not_wait_for_a_blocked_bus() {
+    watched(|| {
+        let bus = BusOptions::default().incoming_capacity(2).max_batch(1);
+        let events = EventBroadcaster::builder().bus(bus).build().unwrap();
+        let recording = events.record_to(MemorySink::new()).unwrap();
+        recording.stop();
+        assert!(recording.join(LONG));
+        let held = events.watch_builder().queue_capacity(1).overflow(OverflowPolicy::Wait).watch().unwrap();
+        let recorder = events.recorder("tester");
+        until(|| recorder.normal(&pod("a"), "Full", "") == Recorded::Full);
+        assert_eq!(recording.flush(LONG), Ok(()));
+        drop(held);
+    });
 }
