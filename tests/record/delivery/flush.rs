@@ -135,7 +135,7 @@ fn a_flush_of_an_ended_recording_does_not_wait_for_a_blocked_bus() {
         assert!(recording.join(LONG));
         let held = events.watch_builder().queue_capacity(1).overflow(OverflowPolicy::Wait).watch().unwrap();
         let recorder = events.recorder("tester");
-        until(|| recorder.normal(&pod("a"), "Full", "") == Recorded::Full);
+        until(|| recorder.normal(pod("a"), "Full", "") == Recorded::Full);
         assert_eq!(recording.flush(LONG), Ok(()));
         drop(held);
     });
