@@ -36,8 +36,8 @@ type Unread = (u8, u64, u64, u64);
 struct Twin {
     position: u64,
     unread: VecDeque<Unread>,
-    /// The event that the reader holds, because it has received the gap before it. The event comes
-    /// with the number of events that the policy had evicted by then.
+    /// The event that the reader holds, because it has received the gap before it, and the number
+    /// of events that the policy had evicted by then.
     held: Option<(Unread, u64)>,
     /// The positions of the lost and missing events.
     lost: Vec<u64>,
@@ -87,7 +87,7 @@ impl Twin {
     }
 }
 
-/// On every program, the watcher delivers the events of the twin in the twin's order, each behind
+/// On every program, the watcher delivers the events of the twin in the twin's order, each after
 /// all the losses that precede its key's first unread event, and never reports a position that it
 /// has not reached.
 fn run(inline: bool, keys: usize, policy: OverflowPolicy, ops: Vec<Op>) -> Result<(), TestCaseError> {

@@ -19,8 +19,8 @@ use super::publisher::Publisher;
 /// # Ordering
 ///
 /// The events of one `BufferedPublisher` keep their order. They take their place among the events
-/// of other publishers when their batch is published. No other publisher's event comes between the
-/// events of a batch, except on an inline bus while a watcher is full (see
+/// of other publishers when their batch is published. The bus places no other publisher's event
+/// between the events of a batch, except on an inline bus while a watcher is full (see
 /// [`publish_batch`](Publisher::publish_batch)).
 ///
 /// # Dropping

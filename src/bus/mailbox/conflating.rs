@@ -53,7 +53,7 @@ impl<T> Conflating<T> {
         (index < self.slots.len()).then_some(index)
     }
 
-    /// Returns whether another slot fits. Slots for events from the history do not count.
+    /// Returns whether no further slot fits. Slots for events from the history do not count.
     fn is_full(&self, most: usize) -> bool {
         let replayed = (self.replayed + 1).saturating_sub(self.front) as usize;
         self.slots.len().saturating_sub(replayed) >= most

@@ -215,7 +215,8 @@ impl WatcherState {
         // Release: pairs with the Acquire in `end`. A reader that sees the end sees every event
         // and offset before it.
         // Acquire: pairs with the Release in `set_finished`. The later of the two sides sees the
-        // other side's counts.
+        // other side's counts. The registry's lock, which both sides take to retire the watcher,
+        // orders them as well, so no model fails without this Acquire.
         self.flags.fetch_or(CLOSED, Ordering::AcqRel) & FINISHED != 0
     }
 
