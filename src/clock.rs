@@ -114,7 +114,7 @@ impl Clock {
         }
     }
 
-    fn monotonic(&self) -> Duration {
+    pub(crate) fn monotonic(&self) -> Duration {
         match &self.fake {
             Some(fake) => fake.state.lock().elapsed,
             None => system_monotonic(),

@@ -236,6 +236,7 @@ pub mod sink {
 pub mod stats {
     pub use crate::bus::counters::{BusStats, DropCounts, DropReason, WatcherStats};
     pub use crate::bus::report::ShutdownReport;
+    pub use crate::bus::slow::{SlowNotice, Slowness};
     #[cfg(feature = "recorder")]
     pub use crate::record::broadcaster::{EventBroadcasterReport, EventBroadcasterStats};
     #[cfg(feature = "recorder")]

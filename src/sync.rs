@@ -69,7 +69,7 @@ pub(crate) fn unique_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A counter that is used only for statistics, so that no decision depends on it. The counter wraps
+/// A number that is used only for statistics, so that no decision depends on it. A counter wraps
 /// around.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(core::sync::atomic::AtomicU64);
@@ -80,6 +80,12 @@ impl Tally {
     pub(crate) fn add(&self, count: u64) {
         // Relaxed: only the number matters.
         self.0.fetch_add(count, core::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Replaces the number. Only one thread at a time may write the counter.
+    pub(crate) fn set(&self, count: u64) {
+        // Relaxed: only the number matters, as in `add`.
+        self.0.store(count, core::sync::atomic::Ordering::Relaxed);
     }
 
     pub(crate) fn get(&self) -> u64 {

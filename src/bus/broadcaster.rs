@@ -308,6 +308,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// ```
     #[doc(alias = "subscribe")]
     #[doc(alias = "Watch")]
+    #[track_caller]
     pub fn watch(&self) -> Result<Watcher<T>, WatchError> {
         self.watch_builder().watch()
     }
@@ -375,6 +376,7 @@ impl<T> Broadcaster<T> {
     /// assert_eq!(gauge.watch()?.stats().name, "gauge");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn watch_builder(&self) -> WatchBuilder<'_, T> {
         WatchBuilder::new(&self.incoming)
     }

@@ -11,6 +11,7 @@
 //! While the bus is running, `delivered` + `dropped` never exceeds `offered`.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::bus::policy::OverflowPolicy;
 use crate::escape::escape;
@@ -186,12 +187,12 @@ impl fmt::Display for DropCounts {
 /// use eventcast::Broadcaster;
 ///
 /// let bus = Broadcaster::new()?;
-/// let watcher = bus.watch_builder().queue_capacity(1).watch()?;
+/// let watcher = bus.watch_builder().name("view").queue_capacity(1).watch()?;
 /// bus.publisher().publish_batch([1, 2, 3])?;
 /// bus.shutdown();
 /// let stats = watcher.stats();
 /// assert_eq!(stats.offered, stats.delivered + stats.dropped.total() + stats.queued);
-/// let text = "watcher-0 (drop_incoming): offered 3, delivered 0, dropped 2 (incoming 2), queued 1, lag 1";
+/// let text = "view (drop_incoming): offered 3, delivered 0, dropped 2 (incoming 2), queued 1, lag 1";
 /// assert_eq!(stats.to_string(), text);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -199,7 +200,8 @@ impl fmt::Display for DropCounts {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct WatcherStats {
-    /// The watcher's name.
+    /// The watcher's name. The default name is the place in the program's source that registered
+    /// the watcher, such as `src/main.rs:42`.
     pub name: String,
     /// The watcher's overflow policy, or `None` in a sum over several watchers.
     pub policy: Option<OverflowPolicy>,
@@ -233,6 +235,13 @@ pub struct WatcherStats {
     /// The largest number of events that the queue has held so far, not counting events from the
     /// history.
     pub high_water: u64,
+    /// How long at least the oldest event in the queue had been waiting when a monitor last looked.
+    /// Zero if the queue was empty, or if the bus has no monitor
+    /// ([`on_slow`](crate::Broadcaster::on_slow)). While the reader lags by a constant time, the
+    /// age is too low by at most an eighth, plus the time between two looks. In a sum over several
+    /// watchers, this is the largest age.
+    #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
+    pub oldest_age: Duration,
     /// The number of evictions, which is 1 if the policy [`Evict`](crate::OverflowPolicy::Evict)
     /// has ended the watcher, and 0 otherwise. In a sum over several watchers, this is the number
     /// of watchers that the policy has ended. The event that did not fit into the queue was not
@@ -244,13 +253,6 @@ pub struct WatcherStats {
 }
 
 impl WatcherStats {
-    /// Returns whether the name has the default form, which is `watcher-` followed by a number. If
-    /// the program has given a watcher such a name, that watcher also counts as unnamed.
-    pub(crate) fn is_unnamed(&self) -> bool {
-        let number = self.name.strip_prefix("watcher-");
-        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
-    }
-
     /// Adds another watcher's counters to a total. The total's high-water mark becomes the larger
     /// of the two high-water marks.
     pub(crate) fn add(&mut self, other: &Self) {
@@ -264,6 +266,7 @@ impl WatcherStats {
         self.queued += other.queued;
         self.lag += other.lag;
         self.high_water = self.high_water.max(other.high_water);
+        self.oldest_age = self.oldest_age.max(other.oldest_age);
         self.evictions += other.evictions;
         self.panics += other.panics;
     }

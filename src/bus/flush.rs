@@ -147,7 +147,9 @@ impl<'b, T: Clone + Send + Sync + 'static> Flushing<'b, T> {
     fn timeout(&self) -> FlushError {
         let waiting_for = self.ticket.waiting_for();
         let watchers = waiting_for.unwrap_or_else(|| self.incoming.bus.registry.waited_for());
-        FlushError::Timeout { waiting_for: watchers.iter().map(|state| state.name.to_string()).collect() }
+        FlushError::Timeout {
+            waiting_for: watchers.iter().map(|state| state.name.text().into_owned()).collect(),
+        }
     }
 }
 

@@ -32,8 +32,8 @@
 //! The modules build on each other in the following order: `wait` (parking, timer), `state` (of the
 //! bus and of each watcher), `mailbox` (a watcher's queue and its two ends), `dispatch` (entries,
 //! fan-out, dispatcher, front), `incoming` (the path into the bus, publishers), `watch` (the
-//! readers of a mailbox), and at the top `broadcaster`, `flush` and
-//! `presence`.
+//! readers of a mailbox), and at the top `broadcaster`, `flush`,
+//! `presence` and `slow`.
 //!
 //! # Glossary
 //!
@@ -102,6 +102,7 @@
 //! * **wake cell**: the slot in which one thread or task waits. **wait queue**: a queue in which
 //!   several threads and tasks wait for their turn.
 //! * **timer**: the thread that wakes tasks at their deadlines.
+//! * **monitor**: a thread that looks at the watchers' counters, and reports slow watchers.
 //! * **present**: describes a watcher whose registration has been accepted, and whose reader has
 //!   not been dropped.
 //! * **reap**: to remove the sender of a watcher that has stopped. The dispatcher or the owner
@@ -270,6 +271,7 @@ pub(crate) mod policy;
 mod presence;
 pub(crate) mod report;
 mod shutdown;
+pub(crate) mod slow;
 mod state;
 mod wait;
 mod watch;

@@ -89,6 +89,7 @@ impl<T: Clone + Send + Sync + 'static> WeakBroadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "subscribe")]
+    #[track_caller]
     pub fn watch(&self) -> Result<Watcher<T>, WatchError> {
         self.watch_builder().watch()
     }
@@ -107,6 +108,7 @@ impl<T> WeakBroadcaster<T> {
     /// assert_eq!(watcher.stats().name, "client");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn watch_builder(&self) -> WatchBuilder<'_, T> {
         WatchBuilder::new(&self.incoming)
     }

@@ -6,8 +6,10 @@ use ::metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
 use crate::bus::counters::{BusStats, WatcherStats};
 
-/// The label for watchers that the program did not name.
-const UNNAMED: &str = "(unnamed)";
+/// The label for departed watchers whose names are not kept.
+const OTHER: &str = "(other)";
+
+const OLDEST_AGE: &str = "eventcast_watcher_oldest_age_seconds";
 
 const COUNTER: bool = true;
 const GAUGE: bool = false;
@@ -44,6 +46,11 @@ pub(super) fn describe() {
             describe_gauge!(*name, Unit::Count, *text);
         }
     }
+    describe_gauge!(
+        OLDEST_AGE,
+        Unit::Seconds,
+        "How long the oldest event has waited, if the bus has a monitor."
+    );
 }
 
 /// Converts a count to a gauge value, which is exact up to 2^53.
@@ -60,9 +67,9 @@ impl BusStats {
     /// `docs/stability.md` in the repository lists the metrics with their labels. Each watcher is
     /// labelled with its name. The values include all watchers that have had the name, both
     /// registered and [departed](BusStats::departed_by_name), so counters never decrease when a
-    /// watcher is dropped. The `(unnamed)` series sums up the values of unnamed watchers, and of
-    /// departed watchers whose names are not kept in `departed_by_name`. A bus that has had no such
-    /// watchers does not have this series.
+    /// watcher is dropped. The `(other)` series sums up the values of departed watchers whose names
+    /// are not kept in `departed_by_name`. A bus that has had no such watchers does not have this
+    /// series.
     ///
     /// # Examples
     ///
@@ -115,6 +122,7 @@ impl BusStats {
             ] {
                 gauge!(metric, &labels()).set(level(count));
             }
+            gauge!(OLDEST_AGE, &labels()).set(figures.oldest_age.as_secs_f64());
         }
     }
 
@@ -128,15 +136,14 @@ impl BusStats {
             labels.entry(&gone.name).or_default().add(&WatcherStats { high_water: 0, ..gone.clone() });
         }
         for watcher in &self.watchers {
-            let label = if watcher.is_unnamed() { UNNAMED } else { &watcher.name };
-            labels.entry(label).or_default().add(watcher);
+            labels.entry(&watcher.name).or_default().add(watcher);
         }
         // Without this check, a bus whose watchers all have names would export a series of zeros.
         // If all counters in `rest` are zero, none of these departed watchers has left a gauge that
         // needs to be reset.
         let name = rest.name.clone();
         if rest != (WatcherStats { name, policy: rest.policy, ..WatcherStats::default() }) {
-            labels.entry(UNNAMED).or_default().add(&rest);
+            labels.entry(OTHER).or_default().add(&rest);
         }
         labels
     }

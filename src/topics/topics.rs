@@ -301,6 +301,7 @@ where
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "subscribe")]
+    #[track_caller]
     pub fn watch<Q>(&self, key: &Q) -> Result<Watcher<T>, WatchError>
     where
         K: Borrow<Q>,
@@ -340,6 +341,7 @@ where
     /// assert!(handler.join(Duration::from_secs(10)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn watch_with<Q, R>(
         &self,
         key: &Q,

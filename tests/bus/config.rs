@@ -87,7 +87,7 @@ fn options_that_are_left_out_keep_their_values() {
     assert_eq!(read::<WatchOptions>("", "{}"), WatchOptions::default());
     let bus =
         Broadcaster::with_options(BusOptions::default().queue_capacity(2).overflow(DropOldest)).unwrap();
-    let nothing = bus.watch_builder().options(WatchOptions::default()).watch().unwrap();
+    let (nothing, line) = (bus.watch_builder().options(WatchOptions::default()).watch().unwrap(), line!());
     let before = bus
         .watch_builder()
         .name("before")
@@ -98,7 +98,7 @@ fn options_that_are_left_out_keep_their_values() {
         bus.watch_builder().options(WatchOptions::default().name("x").overflow(Wait).queue_capacity(9));
     let after = after.name("after").overflow(DropIncoming).watch().unwrap();
     let shown = |watcher: &eventcast::Watcher<u64>| (watcher.stats().name, watcher.stats().policy.unwrap());
-    assert_eq!(shown(&nothing), ("watcher-0".to_owned(), DropOldest));
+    assert_eq!(shown(&nothing), (format!("tests/bus/config.rs:{line}"), DropOldest));
     assert_eq!(shown(&before), ("before".to_owned(), DropIncoming));
     assert_eq!(shown(&after), ("after".to_owned(), DropIncoming));
     bus.publisher().publish_batch(0..20).unwrap();

@@ -18,6 +18,7 @@ mod options;
 #[cfg(feature = "serde")]
 mod plain_data;
 mod sanitizer;
+mod slow;
 mod statistics;
 mod stress;
 mod support;

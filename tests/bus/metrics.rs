@@ -142,8 +142,7 @@ fn a_bus_is_published_with_its_watchers() {
         Broadcaster::with_options(BusOptions::default().incoming_capacity(64).queue_capacity(3)).unwrap();
     let mut view = bus.watch_builder().name("view").overflow(OverflowPolicy::DropOldest).watch().unwrap();
     let _odd = bus.watch_builder().name("odd").filter(|n: &u64| n % 2 == 1).watch().unwrap();
-    let _first = bus.watch().unwrap();
-    let _second = bus.watch_builder().queue_capacity(2).watch().unwrap();
+    let unnamed = [3, 2].map(|events| bus.watch_builder().queue_capacity(events).watch().unwrap());
     bus.publisher().publish_batch(0..5_u64).unwrap();
     bus.flush(LONG).unwrap();
     view.recv().unwrap();
@@ -166,8 +165,9 @@ fn a_bus_is_published_with_its_watchers() {
     is(recorder.gauge("eventcast_watcher_lag", &[view]), 2);
     is(recorder.gauge("eventcast_watcher_high_water", &[view]), 3);
     assert_eq!(recorder.counter("eventcast_watcher_filtered_total", &[("watcher", "odd")]), 3);
-    // The two watchers without a name share one series.
-    let unnamed = ("watcher", "(unnamed)");
+    // The two watchers without a name were registered at one place, so they share one series.
+    let place = unnamed[0].stats().name;
+    let unnamed = ("watcher", place.as_str());
     assert_eq!(recorder.counter("eventcast_watcher_offered_total", &[unnamed]), 10);
     assert_eq!(recorder.counter("eventcast_watcher_dropped_total", &[unnamed, ("reason", "incoming")]), 5);
     is(recorder.gauge("eventcast_watcher_queued", &[unnamed]), 5);
@@ -179,8 +179,8 @@ fn a_bus_is_published_with_its_watchers() {
     assert_eq!((recorder.len(), recorder.counter("eventcast_published_total", &[])), (before, 6));
 }
 
-/// While watchers are registered and dropped, the counters only grow, no series is added for
-/// watchers without a name, and the sum over all series matches the totals of the bus.
+/// While watchers are registered and dropped, the counters only grow, the watchers that one place
+/// registers share a series, and the sum over all series matches the totals of the bus.
 #[test]
 fn the_metrics_keep_the_counts_of_dropped_watchers() {
     let recorder = Strict::default();
@@ -189,7 +189,7 @@ fn the_metrics_keep_the_counts_of_dropped_watchers() {
         stats.watchers.iter().map(|watcher| watcher.offered).sum::<u64>() + stats.departed.offered
     };
     let _stays = bus.watch_builder().name("stays").queue_capacity(1).watch().unwrap();
-    let mut series = 0;
+    let (mut series, mut place) = (0, String::new());
     for round in 0..200_u64 {
         let mut named = bus.watch_builder().name("comes and goes").watch().unwrap();
         let mut unnamed: Vec<_> = (0..3).map(|_| bus.watch().unwrap()).collect();
@@ -198,6 +198,7 @@ fn the_metrics_keep_the_counts_of_dropped_watchers() {
         recorder.scrape(&bus.stats());
         assert_eq!(available(&mut named).len(), 3);
         assert_eq!(available(&mut unnamed[0]).len(), 3);
+        place = unnamed[0].stats().name;
         recorder.scrape(&bus.stats());
         drop((named, unnamed));
         until(|| bus.stats().watchers.len() == 1);
@@ -216,17 +217,18 @@ fn the_metrics_keep_the_counts_of_dropped_watchers() {
     let goes = ("watcher", "comes and goes");
     assert_eq!(recorder.counter("eventcast_watcher_offered_total", &[goes]), 600);
     assert_eq!(recorder.counter("eventcast_watcher_delivered_total", &[goes]), 400);
-    assert_eq!(recorder.counter("eventcast_watcher_offered_total", &[("watcher", "(unnamed)")]), 1800);
+    assert_eq!(recorder.counter("eventcast_watcher_offered_total", &[("watcher", &place)]), 1800);
     assert!(
         recorder.gauge("eventcast_watcher_queued", &[goes]) < 0.5,
         "a dropped watcher has no queued events"
     );
     let by_name = bus.stats().departed_by_name;
-    assert_eq!((by_name.len(), by_name[0].name.as_str(), by_name[0].offered), (1, "comes and goes", 600));
+    let by_name: Vec<_> = by_name.iter().map(|sum| (sum.name.as_str(), sum.offered)).collect();
+    assert_eq!(by_name, [("comes and goes", 600), (place.as_str(), 1800)]);
 }
 
 #[test]
-fn a_bus_whose_watchers_all_have_names_has_no_series_of_unnamed_ones() {
+fn a_bus_has_a_series_of_others_only_if_it_does_not_keep_all_names() {
     let recorder = Strict::default();
     let bus = bus(100, 2);
     let named = bus.watch_builder().name("journal").watch().unwrap();
@@ -238,18 +240,21 @@ fn a_bus_whose_watchers_all_have_names_has_no_series_of_unnamed_ones() {
     recorder.scrape(&bus.stats());
     let series = recorder.len();
     assert_eq!(recorder.sum("eventcast_watcher_offered_total"), 1);
-    // The first watcher without a name adds the series, which remains when that watcher is dropped.
+    // A watcher without a name adds a series, which remains when that watcher is dropped.
     let unnamed = bus.watch().unwrap();
+    let place = unnamed.stats().name;
     bus.publisher().publish(2).unwrap();
     bus.flush(LONG).unwrap();
     recorder.scrape(&bus.stats());
     assert!(recorder.len() > series);
-    assert!(recorder.gauge("eventcast_watcher_queued", &[("watcher", "(unnamed)")]) > 0.5);
+    let series = recorder.len();
+    assert!(recorder.gauge("eventcast_watcher_queued", &[("watcher", &place)]) > 0.5);
     drop(unnamed);
     until(|| bus.stats().watchers.is_empty());
     recorder.scrape(&bus.stats());
-    assert_eq!(recorder.counter("eventcast_watcher_offered_total", &[("watcher", "(unnamed)")]), 1);
-    assert!(recorder.gauge("eventcast_watcher_queued", &[("watcher", "(unnamed)")]) < 0.5);
+    assert_eq!(recorder.counter("eventcast_watcher_offered_total", &[("watcher", &place)]), 1);
+    assert!(recorder.gauge("eventcast_watcher_queued", &[("watcher", &place)]) < 0.5);
+    assert_eq!(recorder.len(), series);
 }
 
 /// If there are thousands of different names, only a limited number of them get a separate series,
@@ -268,6 +273,7 @@ fn the_number_of_named_series_is_limited() {
     assert_eq!((stats.departed.offered, stats.departed_by_name.len()), (1000, 256));
     recorder.scrape(&stats);
     assert_eq!(recorder.sum("eventcast_watcher_offered_total"), 1000);
+    assert_eq!(recorder.counter("eventcast_watcher_offered_total", &[("watcher", "(other)")]), 1000 - 256);
 }
 
 #[cfg(feature = "recorder")]

@@ -119,7 +119,6 @@ fn thousands_of_dropped_watchers_leak_no_memory() {
     assert!(left.abs() < OF_THE_HARNESS, "{left} bytes are left");
     let stats = bus.stats();
     assert_eq!((stats.accepted, stats.departed.offered), (0, 0));
-    assert_eq!(bus.watch().unwrap().stats().name, format!("watcher-{WATCHERS}"));
     end(bus, at_start);
 }
 

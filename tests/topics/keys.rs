@@ -7,6 +7,15 @@ use eventcast::topics::Topics;
 
 use crate::support::*;
 
+/// A watcher without a name is named by the line of the program that registers it.
+#[test]
+fn a_topics_watcher_has_the_name_of_its_place() {
+    let topics = Topics::<String, u32>::new();
+    let named = |name: String, line: u32| assert_eq!(name, format!("tests/topics/keys.rs:{line}"));
+    named(topics.watch("a").unwrap().stats().name, line!());
+    named(topics.watch_with("a", |builder| builder.queue_capacity(1).watch()).unwrap().stats().name, line!());
+}
+
 /// Cloning a key panics while a topic is being created.
 #[test]
 fn a_key_whose_clone_panics_does_not_use_up_the_limit() {

@@ -48,6 +48,8 @@ mod reader;
 #[cfg(eventcast_loom)]
 mod shutdown;
 #[cfg(eventcast_loom)]
+mod slow;
+#[cfg(eventcast_loom)]
 mod statistics;
 #[cfg(eventcast_loom)]
 mod stuck;
@@ -82,6 +84,7 @@ fn main() -> std::process::ExitCode {
         pull::models(),
         reader::models(),
         shutdown::models(),
+        slow::models(),
         statistics::models(),
         stuck::models(),
         tasks::models(),

@@ -6,7 +6,6 @@
 use crate::bus::counters::DropReason;
 use crate::bus::policy::OverflowPolicy;
 use crate::bus::state::BusState;
-use crate::catch::catch_panic;
 use crate::clock::{Clock, Deadline};
 
 use super::sender::MailboxSender;
@@ -150,7 +149,7 @@ impl<T> MailboxSender<T> {
         let known = call.decisions.iter().find(|(watcher, _)| *watcher == id).map(|(_, wants)| *wants);
         let wants = known.unwrap_or_else(|| {
             let Some(filter) = &mut self.filter else { return true };
-            let wants = catch_panic(|| filter(event));
+            let wants = self.state.run_user_code(|| filter(event));
             if wants.is_none() {
                 // If a filter panics, its watcher is stopped, as it is when events are offered.
                 self.state.count_panic();

@@ -6,7 +6,6 @@ use std::slice;
 use crate::bus::counters::DropReason;
 use crate::bus::policy::OverflowPolicy;
 use crate::bus::state::BusState;
-use crate::catch::catch_panic;
 
 use super::conflating::Slot;
 use super::entry::Entry;
@@ -35,7 +34,8 @@ impl<T: Clone> MailboxSender<T> {
     fn conflate(&mut self, event: &T, position: u64, bus: &BusState) -> Option<()> {
         let SliceQueue::Conflating(queue) = &*self.queue else { return None };
         let keys = self.hooks.as_mut()?.keys.as_mut()?;
-        let last = catch_panic(|| (keys.last_slot(event, &|| queue.lock().front()), event.clone()));
+        let last =
+            self.state.run_user_code(|| (keys.last_slot(event, &|| queue.lock().front()), event.clone()));
         let (slot, event) = last?;
         let policy = self.state.policy;
         let evicts = policy == OverflowPolicy::DropOldest;
@@ -57,7 +57,7 @@ impl<T: Clone> MailboxSender<T> {
         self.sent.decided += u64::from(!matches!(lost, Some((DropReason::Conflated, _))));
         if let Some((reason, event)) = lost {
             self.count_lost(reason, slice::from_ref(&event));
-            Entry::Event(event).discard();
+            self.state.run_user_code(|| drop(event));
         } else {
             self.sent.queued += 1;
             self.replayed += u64::from(most.is_none());

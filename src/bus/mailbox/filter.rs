@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use crate::bus::state::BusState;
-use crate::catch::catch_panic;
 use crate::sync::Arc;
 
 use super::sender::MailboxSender;
@@ -29,7 +28,7 @@ impl<T: Clone> MailboxSender<T> {
         if passed == 0 {
             return;
         }
-        if let Some(own) = copied(&batch, &runs) {
+        if let Some(own) = self.state.run_user_code(|| copied(&batch, &runs)).flatten() {
             self.offer_part(own, 0..passed, bus);
         } else {
             // Cloning an event has panicked. The watcher does not lose any events, but keeps the
@@ -47,7 +46,7 @@ impl<T: Clone> MailboxSender<T> {
     /// or if there is no filter.
     fn passing(&mut self, events: &[T], range: Range<usize>) -> Option<Vec<Range<usize>>> {
         let (filter, mut judged) = (self.filter.as_mut()?, self.judged.take());
-        catch_panic(|| {
+        self.state.run_user_code(|| {
             let mut runs: Vec<Range<usize>> = Vec::new();
             for i in range {
                 if judged.take().unwrap_or_else(|| filter(&events[i])) {

@@ -23,6 +23,7 @@ impl<T> MailboxSender<T> {
         for slice in lost {
             self.sent.queued -= slice.len() as u64;
             self.count_lost(DropReason::Oldest, slice.events());
+            self.state.run_user_code(|| drop(slice));
         }
     }
 }

@@ -477,7 +477,7 @@ impl<T> MailboxReceiver<T> {
         let hook = self.rare.as_mut().and_then(|rare| rare.on_abandon.take());
         catch_panic(|| {
             if let Some(mut hook) = hook.filter(|_| abandoned && discarded > 0) {
-                hook(&self.state.name, discarded);
+                hook(&self.state.name.text(), discarded);
             }
         });
         // The events' destructors run last and on this thread, so the dispatcher does not wait for

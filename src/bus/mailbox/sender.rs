@@ -195,7 +195,7 @@ impl<T> MailboxSender<T> {
     pub(super) fn count_lost(&mut self, reason: DropReason, events: &[T]) {
         *self.sent.drops.by_mut(reason) += events.len() as u64;
         if let Some(hook) = self.hooks.as_mut().and_then(|hooks| hooks.on_drop.as_mut()) {
-            if catch_panic(|| hook(&self.state.name, reason, events)).is_none() {
+            if self.state.run_user_code(|| hook(&self.state.name.text(), reason, events)).is_none() {
                 self.state.count_panic();
             }
         }
@@ -299,7 +299,7 @@ impl<T> MailboxSender<T> {
     /// hook is user code, so the caller chooses when it runs.
     pub(crate) fn report_abandoned(&mut self) {
         if let Some(hooks) = &mut self.hooks {
-            hooks.report(&self.state.name);
+            hooks.report(&self.state.name.text());
         }
     }
 
@@ -448,7 +448,8 @@ impl<T: Clone> MailboxSender<T> {
         if range.is_empty() {
             return;
         }
-        if let Some(own) = copied(batch, std::slice::from_ref(&range)) {
+        let copy = || copied(batch, std::slice::from_ref(&range));
+        if let Some(own) = self.state.run_user_code(copy).flatten() {
             self.send(own, 0..range.len());
         } else {
             self.state.count_panic();

@@ -3,6 +3,7 @@
 mod bus;
 mod end_reason;
 mod gate;
+mod name;
 mod owner;
 mod registry;
 mod shutdown;
@@ -12,6 +13,7 @@ mod watcher;
 pub(crate) use self::bus::{BusState, Drive};
 pub use self::end_reason::EndReason;
 pub(crate) use self::gate::{Duty, Refusal};
+pub(crate) use self::name::Name;
 pub(crate) use self::shutdown::Patience;
 pub(crate) use self::threads::Threads;
 pub(crate) use self::watcher::{Sent, WatcherState};

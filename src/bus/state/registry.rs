@@ -1,6 +1,7 @@
 //! The list of a bus's watchers, and the summed counters of dropped watchers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::bus::counters::{BusStats, WatcherStats};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -49,11 +50,12 @@ impl Default for Departed {
 }
 
 impl Departed {
-    fn add(&mut self, stats: WatcherStats) {
+    fn add(&mut self, mut stats: WatcherStats) {
+        stats.oldest_age = Duration::ZERO;
         self.all.add(&stats);
         if let Some(sum) = self.named.get_mut(&stats.name) {
             sum.add(&stats);
-        } else if !stats.is_unnamed() && self.named.len() < NAMES {
+        } else if self.named.len() < NAMES {
             let sum = WatcherStats { policy: None, ..stats };
             self.named.insert(sum.name.clone(), sum);
         }
@@ -147,6 +149,11 @@ impl Registry {
     /// Returns the handlers that have not finished.
     pub(crate) fn unfinished(&self) -> Vec<Arc<WatcherState>> {
         self.entries.lock().unfinished().cloned().collect()
+    }
+
+    /// Returns the watchers whose readers have not finished.
+    pub(crate) fn unfinished_watchers(&self) -> Vec<Arc<WatcherState>> {
+        self.entries.lock().watchers.values().filter(|state| !state.is_finished()).cloned().collect()
     }
 
     /// Returns the number of watchers that have not been dropped, plus the number of handlers that

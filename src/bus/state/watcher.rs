@@ -3,14 +3,17 @@
 //! single writer.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::bus::counters::{DropCounts, WatcherStats};
 use crate::bus::policy::OverflowPolicy;
 use crate::bus::wait::WakeCell;
+use crate::catch::catch_panic;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
-use crate::sync::{CachePadded, Parker};
+use crate::sync::{CachePadded, Parker, Tally};
 
 use super::end_reason::EndReason;
+use super::name::Name;
 
 /// The flag of a stopped watcher. The dispatcher offers no more events to a stopped watcher, unless
 /// `GAVE_UP` is set as well.
@@ -40,7 +43,7 @@ const NEVER: u64 = u64::MAX;
 
 pub(crate) struct WatcherState {
     pub(crate) id: u64,
-    pub(crate) name: Box<str>,
+    pub(crate) name: Name,
     pub(crate) capacity: u64,
     pub(crate) policy: OverflowPolicy,
     /// Whether the library runs the reader, in which case flushes and shutdowns wait for the
@@ -81,6 +84,12 @@ struct SentSide {
     /// history no longer held.
     missed: AtomicU64,
     high_water: AtomicU64,
+    /// The number of times that the dispatcher has begun or finished running user code for this
+    /// watcher. Odd while the code is running.
+    user_code: Tally,
+    /// The age of the oldest event in the queue, in nanoseconds, when a monitor last looked. Only
+    /// the monitors write this age.
+    oldest_age: Tally,
 }
 
 #[derive(Default)]
@@ -112,7 +121,7 @@ pub(crate) struct Sent {
 impl WatcherState {
     pub(crate) fn new(
         id: u64,
-        name: &str,
+        name: Name,
         capacity: usize,
         policy: OverflowPolicy,
         is_handler: bool,
@@ -120,7 +129,7 @@ impl WatcherState {
     ) -> Self {
         Self {
             id,
-            name: name.into(),
+            name,
             capacity: capacity as u64,
             policy,
             is_handler,
@@ -360,6 +369,26 @@ impl WatcherState {
         self.wake_at.load(Ordering::Relaxed) != NEVER
     }
 
+    /// Runs user code for this watcher on the thread that runs the fan-out, so that a monitor can
+    /// see whether the code returns. Returns `None` if the code panics.
+    pub(crate) fn run_user_code<R>(&self, code: impl FnOnce() -> R) -> Option<R> {
+        let count = || self.sent.user_code.set(self.sent.user_code.get().wrapping_add(1));
+        count();
+        let result = catch_panic(code);
+        count();
+        result
+    }
+
+    /// Returns the number of times that user code has begun or finished running. Odd while it is
+    /// running.
+    pub(crate) fn user_code(&self) -> u64 {
+        self.sent.user_code.get()
+    }
+
+    pub(crate) fn set_oldest_age(&self, age: Duration) {
+        self.sent.oldest_age.set(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
+    }
+
     pub(crate) fn count_panic(&self) {
         // Relaxed: a count.
         self.panics.fetch_add(1, Ordering::Relaxed);
@@ -404,7 +433,7 @@ impl WatcherState {
         // Relaxed: the fence orders this load after the loads above.
         let offered = sent.offered.load(Ordering::Relaxed);
         WatcherStats {
-            name: self.name.to_string(),
+            name: self.name.text().into_owned(),
             policy: Some(self.policy),
             offered,
             delivered,
@@ -414,6 +443,7 @@ impl WatcherState {
             queued: queued.saturating_sub(delivered + stopped + abandoned),
             lag: offered.saturating_sub(delivered + dropped.total()),
             high_water,
+            oldest_age: Duration::from_nanos(sent.oldest_age.get()),
             // Relaxed, both: counts.
             evictions: u64::from(self.flags.load(Ordering::Relaxed) & EVICTED != 0),
             panics: self.panics.load(Ordering::Relaxed),

@@ -1,6 +1,7 @@
 //! The watcher builder, which sets a watcher's queue, policy, filter and hooks.
 
 use std::fmt;
+use std::panic::Location;
 
 use crate::bus::counters::DropReason;
 use crate::bus::incoming::IncomingQueue;
@@ -48,6 +49,8 @@ use super::watcher::Watcher;
 pub struct WatchBuilder<'b, T> {
     pub(super) incoming: &'b IncomingQueue<T>,
     pub(super) name: Option<String>,
+    /// Where the program created the builder.
+    pub(super) place: &'static Location<'static>,
     pub(super) queue_capacity: usize,
     pub(super) overflow: OverflowPolicy,
     pub(super) prefix: Vec<T>,
@@ -67,11 +70,13 @@ pub struct WatchBuilder<'b, T> {
 }
 
 impl<'b, T> WatchBuilder<'b, T> {
+    #[track_caller]
     pub(crate) fn new(incoming: &'b IncomingQueue<T>) -> Self {
         let options = &incoming.options;
         Self {
             incoming,
             name: None,
+            place: Location::caller(),
             queue_capacity: options.queue_capacity,
             overflow: options.overflow,
             prefix: Vec::new(),
@@ -87,8 +92,10 @@ impl<'b, T> WatchBuilder<'b, T> {
         }
     }
 
-    /// Sets the watcher's name, which appears in statistics and errors. A thread that is started by
-    /// [`spawn`](Self::spawn) gets the same name. Defaults to `watcher-<n>`.
+    /// Sets the watcher's name, which appears in statistics, errors and metrics. A thread that is
+    /// started by [`spawn`](Self::spawn) gets the same name. Defaults to the place in the program's
+    /// source that created this builder, such as `src/main.rs:42`, with at most the last four parts
+    /// of the path.
     ///
     /// # Examples
     ///
@@ -417,7 +424,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         }
         let reader = BulkReader::new(self.register(true)?);
         let (handle, mark) = (reader.handle(), reader.handle());
-        let name = handle.thread_name();
+        let name = handle.name();
         // If no thread can be started, the reader is dropped here, together with the user-supplied
         // values that it owns. Flush and shutdown wait for the reader until it is dropped. The
         // destructors of the user-supplied values must therefore run while this thread counts as

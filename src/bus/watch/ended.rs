@@ -2,7 +2,7 @@
 
 use crate::bus::mailbox::{MailboxReceiver, SliceQueue};
 use crate::bus::policy::OverflowPolicy;
-use crate::bus::state::{BusState, Drive, WatcherState};
+use crate::bus::state::{BusState, Drive, Name, WatcherState};
 use crate::clock::Clock;
 use crate::sync::{Arc, Parker};
 
@@ -56,7 +56,7 @@ impl<T> Watcher<T> {
         let bus = Arc::new(BusState::inline(Clock::system(), Box::new(Ended)));
         bus.set_ended();
         let (parker, policy) = (Parker::new(), OverflowPolicy::default());
-        let state = Arc::new(WatcherState::new(0, "ended", 1, policy, false, &parker));
+        let state = Arc::new(WatcherState::new(0, Name::Given("ended".into()), 1, policy, false, &parker));
         state.set_closed();
         let queue = Arc::new(SliceQueue::new(1, 0, policy, false));
         Self::new(MailboxReceiver::new(state, bus, queue, parker, Vec::new(), None, None))

@@ -69,7 +69,7 @@ impl<T, H: FnMut(Delivery<&T>) -> R, R: Any> Handler<T, H> {
         }
         state.count_panic();
         if let Some(tell) = &mut self.on_panic {
-            catch_panic(|| tell(&state.name, delivery));
+            catch_panic(|| tell(&state.name.text(), delivery));
         }
         if self.stop_on_panic { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -180,7 +180,7 @@ impl<T, H: FnMut(Delivery<&T>) -> R, R: Any> Runner<T, H> {
         let handle = self.handle();
         // If the thread cannot be started, the runner is dropped, and the registration with it.
         let run = move || self.run();
-        Threads::spawn(&handle.bus.threads, handle.thread_name(), run).map_err(WatchError::Thread)?;
+        Threads::spawn(&handle.bus.threads, handle.name(), run).map_err(WatchError::Thread)?;
         Ok(handle)
     }
 }
@@ -210,7 +210,7 @@ impl<T, H> Drop for Runner<T, H> {
 
 impl<T, H> fmt::Debug for Runner<T, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runner").field("name", &self.handle.state.name).finish_non_exhaustive()
+        f.debug_struct("Runner").field("name", &self.handle.state.name.text()).finish_non_exhaustive()
     }
 }
 
@@ -241,9 +241,9 @@ impl WatchHandle {
         Self { state: receiver.state.clone(), bus: receiver.bus.clone() }
     }
 
-    /// Returns the name for the handler's thread, which is the watcher's name.
-    pub(crate) fn thread_name(&self) -> String {
-        self.state.name.to_string()
+    /// Returns the watcher's name, which is also the name of the handler's thread.
+    pub(crate) fn name(&self) -> String {
+        self.state.name.text().into_owned()
     }
 
     /// Stops the watcher, so that the bus offers it no further events. A handler ends after it has
@@ -403,10 +403,6 @@ impl WatchHandle {
 /// Methods for the library's own handlers.
 #[cfg(feature = "recorder")]
 impl WatchHandle {
-    pub(crate) fn name(&self) -> &str {
-        &self.state.name
-    }
-
     /// Runs a function on this thread, which counts as one of the bus's own until everything that
     /// the function owns has been dropped.
     pub(crate) fn on_bus_thread<R>(&self, run: impl FnOnce() -> R) -> R {
@@ -421,6 +417,6 @@ impl WatchHandle {
 
 impl fmt::Debug for WatchHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchHandle").field("name", &self.state.name).finish_non_exhaustive()
+        f.debug_struct("WatchHandle").field("name", &self.state.name.text()).finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 use crate::bus::dispatch::Control;
 use crate::bus::mailbox::{Hooks, MailboxReceiver, MailboxSender, SliceQueue};
 use crate::bus::options::{check_name, check_queue_capacity};
-use crate::bus::state::{Refusal, WatcherState};
+use crate::bus::state::{Name, Refusal, WatcherState};
 use crate::error::{BuildError, WatchError};
 use crate::sync::{Arc, Parker};
 
@@ -42,11 +42,17 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
             let allowed = "a policy that never waits, because the watcher conflates events";
             return Err(BuildError::new("overflow", self.overflow, allowed).into());
         }
+        let place = Name::Place(self.place);
+        let name = match self.name {
+            Some(name) => Name::Given(name.into()),
+            // The hook receives the name as text whenever events are lost.
+            None if self.on_drop.is_some() => Name::Given(place.text().into()),
+            None => place,
+        };
         let bus = &self.incoming.bus;
         let parker = Parker::new();
         let state = bus.registry.add(|number| {
-            let name = self.name.unwrap_or_else(|| format!("watcher-{number}"));
-            WatcherState::new(number, &name, self.queue_capacity, self.overflow, is_handler, &parker)
+            WatcherState::new(number, name, self.queue_capacity, self.overflow, is_handler, &parker)
         });
         let state = state.ok_or(WatchError::Closed)?;
         let is_inline = bus.is_inline();

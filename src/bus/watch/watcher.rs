@@ -480,6 +480,6 @@ impl<T> Watcher<T> {
 
 impl<T> fmt::Debug for Watcher<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watcher").field("name", &self.receiver.state.name).finish_non_exhaustive()
+        f.debug_struct("Watcher").field("name", &self.receiver.state.name.text()).finish_non_exhaustive()
     }
 }

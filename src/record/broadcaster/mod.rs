@@ -14,6 +14,7 @@ use std::slice;
 use std::time::Duration;
 
 use crate::bus::counters::DropReason;
+use crate::bus::slow::SlowNotice;
 use crate::bus::{Broadcaster, BusOptions, Delivery, WatchBuilder, WatchHandle};
 use crate::clock::Clock;
 use crate::error::{BuildError, FlushError, WatchError};
@@ -252,6 +253,7 @@ impl EventBroadcaster {
     /// assert_eq!(alerts.events().map(|event| event.reason).collect::<Vec<_>>(), ["BackOff"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn watch_builder(&self) -> WatchBuilder<'_, Event> {
         let (dropped, abandoned, panicked) =
             (self.shared.losses.clone(), self.shared.losses.clone(), self.shared.losses.clone());
@@ -273,6 +275,31 @@ impl EventBroadcaster {
                 panicked.tell(&Loss::new(LossReason::HandlerPanicked, name, slice::from_ref(event)));
             }
         })
+    }
+
+    /// Starts a monitor, which reports watchers, handlers and recordings that are too slow. See
+    /// [`Broadcaster::on_slow`].
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`Broadcaster::on_slow`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::EventBroadcaster;
+    /// use std::time::Duration;
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// events.on_slow(Duration::from_secs(30), |notice| eprintln!("{notice}"))?;
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
+    pub fn on_slow(
+        &self,
+        after: Duration,
+        tell: impl FnMut(&SlowNotice) + Send + 'static,
+    ) -> Result<(), BuildError> {
+        self.shared.bus.on_slow(after, tell)
     }
 
     /// Calls `handler` with each event in turn, on a separate thread. A panic in the handler is
@@ -305,6 +332,7 @@ impl EventBroadcaster {
     /// ```
     #[doc(alias = "StartEventWatcher")]
     #[doc(alias = "StartStructuredLogging")]
+    #[track_caller]
     pub fn spawn(&self, mut handler: impl FnMut(&Event) + Send + 'static) -> Result<WatchHandle, WatchError> {
         let handle = self.watch_builder().spawn(move |delivery| {
             if let Delivery::Event(event) = delivery {

@@ -79,7 +79,7 @@ impl RecordingBuilder<'_> {
         };
         let watch = watch.spawn_bulk(|reader| {
             let watch = reader.handle();
-            let name = watch.name().to_owned();
+            let name = watch.name();
             let writers = Writers::new(&sink, workers, &name, order, &watch).map_err(WatchError::Thread)?;
             let share = share(self.group_queue_capacity, reader.capacity(), watch.stats().policy);
             let grouping = (order == WriteOrder::PerKey).then_some(sink as Arc<dyn EventSink>);

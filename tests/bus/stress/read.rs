@@ -93,7 +93,10 @@ pub(crate) fn spawn_reader(
 }
 
 pub(crate) fn spawn_handler(bus: &Broadcaster<Payload>, rng: &mut Rng) -> Handled {
+    // The check of the departed watchers finds handlers by their names.
+    static HANDLERS: AtomicU64 = AtomicU64::new(0);
     let (builder, made) = random_watcher(bus, rng, None, false);
+    let builder = builder.name(&format!("handler-{}", HANDLERS.fetch_add(1, Ordering::Relaxed)));
     let log = Arc::new(Mutex::new(Vec::new()));
     let position = Arc::new(AtomicU64::new(0));
     let thrown = Arc::new(AtomicU64::new(0));

@@ -1,10 +1,14 @@
 //! Watchers and handles.
 
+use std::sync::mpsc;
+use std::time::Duration;
+
 use eventcast::EventType::{Normal, Warning};
 use eventcast::bus::Start;
+use eventcast::stats::Slowness;
 use eventcast::{BusOptions, Delivery, EventBroadcaster, MemorySink, OverflowPolicy};
 
-use crate::support::{LONG, pod, record};
+use crate::support::{LONG, Scripted, clock, clocked, pod, record, until};
 
 use super::collect;
 
@@ -23,6 +27,31 @@ fn watchers_get_events_before_they_are_correlated() {
         })
         .collect();
     assert_eq!(counts, [1, 1]);
+}
+
+/// A recording is reported by its name. A watcher or handler without a name is reported by the line
+/// that registers it.
+#[test]
+fn a_monitor_reports_recordings_and_watchers() {
+    let clock = clock();
+    let events = clocked(&clock).build().unwrap();
+    let (gate, sink) = Scripted::gated(&clock, 0..1);
+    let _recording = events.record_to(sink).unwrap();
+    let (_unread, line) = (events.watch_builder().watch().unwrap(), line!());
+    let handler = events.spawn(|_| ()).unwrap();
+    let place = |line: u32| format!("tests/record/broadcaster/watchers.rs:{line}");
+    assert_eq!(handler.stats().name, place(line + 1));
+    record(&events, "web-0", "Started");
+    gate.wait();
+    until(|| handler.stats().delivered == 1);
+    let (tx, notices) = mpsc::channel();
+    events.on_slow(Duration::from_secs(8), move |notice| tx.send(notice.clone()).unwrap()).unwrap();
+    clock.advance(Duration::from_secs(8));
+    for name in ["recording".to_owned(), place(line)] {
+        let notice = notices.recv_timeout(LONG).unwrap();
+        assert_eq!((notice.slowness, notice.watcher.name), (Slowness::Unread, name));
+    }
+    drop(gate);
 }
 
 /// The history holds recorded events in the form in which watchers receive them, names included,

@@ -1,0 +1,405 @@
+//! Watchers that are too slow, the monitor that reports them, and the names of watchers.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
+use eventcast::stats::SlowNotice;
+use eventcast::stats::Slowness::{self, CaughtUp, Full, Stuck, Unread};
+use eventcast::testing::FakeClock;
+use eventcast::{Broadcaster, BusOptions, channel};
+
+use crate::support::{
+    LONG, available, bus, inline, on_both, stopping_filter, stopping_handler, timed, turnstile, waits,
+};
+
+const AFTER: Duration = Duration::from_secs(8);
+/// The time between two looks of a monitor that reports after `AFTER`.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Starts a monitor that reports after `AFTER`.
+fn monitor<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>) -> Receiver<SlowNotice> {
+    let (tx, notices) = mpsc::channel();
+    bus.on_slow(AFTER, move |notice| tx.send(notice.clone()).unwrap()).unwrap();
+    notices
+}
+
+/// Lets a monitor look a number of times.
+fn look(clock: &FakeClock, times: u32) {
+    for _ in 0..times {
+        clock.wait_for_waiters(1);
+        clock.advance(PAUSE);
+    }
+    clock.wait_for_waiters(1);
+}
+
+/// Returns the notices so far, as the watcher's name and what is reported about it.
+fn shown(notices: &Receiver<SlowNotice>) -> Vec<(String, Slowness)> {
+    notices.try_iter().map(|notice| (notice.watcher.name, notice.slowness)).collect()
+}
+
+fn is(name: &str, slowness: Slowness) -> (String, Slowness) {
+    (name.to_owned(), slowness)
+}
+
+// ── what is slow ──
+
+#[test]
+fn an_unread_watcher_is_reported_once_and_once_when_it_has_caught_up() {
+    on_both(|options| {
+        let (clock, bus) = timed(options);
+        let mut unread = bus.watch_builder().name("unread").watch().unwrap();
+        let mut read = bus.watch_builder().name("read").watch().unwrap();
+        let _idle = bus.watch_builder().name("idle").filter(|_: &u64| false).watch().unwrap();
+        bus.publisher().publish(1).unwrap();
+        bus.flush(LONG).unwrap();
+        let notices = monitor(&bus);
+        for _ in 1..8 {
+            read.recv().unwrap();
+            bus.publisher().publish(2).unwrap();
+            bus.flush(LONG).unwrap();
+            look(&clock, 1);
+        }
+        assert_eq!(shown(&notices), []);
+        assert_eq!(unread.stats().oldest_age, PAUSE * 7);
+        look(&clock, 1);
+        let notice = notices.recv_timeout(LONG).unwrap();
+        assert_eq!((notice.slowness, notice.watcher.name.as_str()), (Unread, "unread"));
+        assert_eq!(notice.watcher.policy, Some(DropIncoming));
+        assert_eq!((notice.watcher.queued, notice.watcher.oldest_age), (8, AFTER));
+        assert_eq!(
+            notice.to_string(),
+            "unread (drop_incoming) does not keep up: queued 8, oldest 8s, lag 8, dropped 0"
+        );
+        read.recv().unwrap();
+        look(&clock, 20);
+        assert_eq!(shown(&notices), []);
+        assert_eq!(available(&mut unread).len(), 8);
+        assert_eq!(available(&mut read).len(), 0);
+        look(&clock, 20);
+        assert_eq!(shown(&notices), [is("unread", CaughtUp)]);
+        assert_eq!(unread.stats().oldest_age, Duration::ZERO);
+        // The same watcher can become slow again.
+        bus.publisher().publish(3).unwrap();
+        read.recv().unwrap();
+        look(&clock, 20);
+        assert_eq!(shown(&notices), [is("unread", Unread)]);
+    });
+}
+
+/// The reader of a full queue takes an event before each look, so no event waits for long.
+#[test]
+fn a_watcher_whose_queue_stays_full_is_reported() {
+    for policy in [DropIncoming, DropOldest, Wait] {
+        let (clock, bus) = timed(BusOptions::default().queue_capacity(2).overflow(policy));
+        let mut full = bus.watch_builder().name("full").watch().unwrap();
+        let publisher = bus.publisher();
+        publisher.publish_batch([1_u64, 2]).unwrap();
+        bus.flush(LONG).unwrap();
+        let notices = monitor(&bus);
+        for _ in 0..8 {
+            full.recv().unwrap();
+            publisher.publish(3).unwrap();
+            bus.flush(LONG).unwrap();
+            assert_eq!(full.len(), 2);
+            look(&clock, 1);
+        }
+        assert_eq!(shown(&notices), [is("full", Full)], "{policy}");
+        available(&mut full);
+        look(&clock, 1);
+        assert_eq!(shown(&notices), [is("full", CaughtUp)], "{policy}");
+    }
+}
+
+/// The queue is empty at each look, but has been too short in between.
+#[test]
+fn a_watcher_that_loses_events_between_the_looks_is_full() {
+    on_both(|options| {
+        let (clock, bus) = timed(options.queue_capacity(1));
+        let mut losing = bus.watch_builder().name("losing").watch().unwrap();
+        let notices = monitor(&bus);
+        for _ in 0..9 {
+            bus.publisher().publish_batch([1_u64, 2]).unwrap();
+            bus.flush(LONG).unwrap();
+            assert!(losing.recv().is_ok());
+            look(&clock, 1);
+        }
+        assert_eq!(shown(&notices), [is("losing", Full)]);
+        look(&clock, 1);
+        assert_eq!(shown(&notices), [is("losing", CaughtUp)]);
+    });
+}
+
+#[test]
+fn a_handler_that_hangs_is_unread() {
+    on_both(|options| {
+        let (clock, bus) = timed(options);
+        let (turnstile, handle) = stopping_handler(bus.watch_builder().name("hanging"));
+        bus.publisher().publish(1).unwrap();
+        turnstile.wait_for(Some(1));
+        let notices = monitor(&bus);
+        look(&clock, 8);
+        assert_eq!(shown(&notices), [is("hanging", Unread)]);
+        turnstile.let_one_pass();
+        bus.flush(LONG).unwrap();
+        look(&clock, 1);
+        assert_eq!(shown(&notices), [is("hanging", CaughtUp)]);
+        drop((turnstile, handle));
+    });
+}
+
+// ── user code that does not return ──
+
+/// Publishes on another thread, because the calling code hangs there on an inline bus.
+fn publish_elsewhere<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, events: Vec<T>) {
+    let publisher = bus.publisher();
+    thread::spawn(move || events.into_iter().for_each(|event| publisher.publish(event).unwrap()));
+}
+
+#[test]
+fn a_filter_that_hangs_names_its_watcher() {
+    on_both(|options| {
+        let (clock, bus) = timed(options);
+        let other = bus.watch_builder().name("other").filter(|_| true).watch().unwrap();
+        let (turnstile, watcher) = stopping_filter(bus.watch_builder().name("stuck"));
+        publish_elsewhere(&bus, vec![1]);
+        turnstile.wait_for(1);
+        let notices = monitor(&bus);
+        look(&clock, 7);
+        assert_eq!(shown(&notices), []);
+        look(&clock, 1);
+        let found = shown(&notices);
+        assert!(found.contains(&is("stuck", Stuck)), "{found:?}");
+        assert!(!found.contains(&is("other", Stuck)), "{found:?}");
+        turnstile.let_one_pass();
+        bus.flush(LONG).unwrap();
+        look(&clock, 1);
+        assert!(shown(&notices).contains(&is("stuck", CaughtUp)));
+        // The filter hangs at the next event, which is another call.
+        publish_elsewhere(&bus, vec![2]);
+        turnstile.wait_for(2);
+        look(&clock, 1);
+        assert!(!shown(&notices).contains(&is("stuck", Stuck)));
+        drop((turnstile, watcher, other));
+    });
+}
+
+#[test]
+fn a_hook_that_hangs_names_its_watcher() {
+    on_both(|options| {
+        let (clock, bus) = timed(options.queue_capacity(1));
+        let (turnstile, mut pass) = turnstile();
+        let hook = move |_, lost: &[u64]| pass(lost.to_vec());
+        let mut watcher = bus.watch_builder().name("stuck").on_drop(hook).watch().unwrap();
+        publish_elsewhere(&bus, vec![1, 2]);
+        turnstile.wait_for(vec![2]);
+        // The watcher has read everything, so only its hook is slow.
+        assert!(watcher.recv().is_ok());
+        let notices = monitor(&bus);
+        look(&clock, 8);
+        assert_eq!(shown(&notices), [is("stuck", Stuck)]);
+        turnstile.let_one_pass();
+        bus.flush(LONG).unwrap();
+        // At the first of these looks, the watcher has lost an event since the look before.
+        look(&clock, 2);
+        assert_eq!(shown(&notices), [is("stuck", CaughtUp)]);
+    });
+}
+
+#[test]
+fn a_key_function_that_hangs_names_its_watcher() {
+    on_both(|options| {
+        let (clock, bus) = timed(options);
+        let (turnstile, pass) = turnstile();
+        let pass = std::sync::Mutex::new(pass);
+        let key = move |event: &u64| pass.lock().unwrap()(*event);
+        let watcher = bus.watch_builder().name("stuck").conflate_by(key).watch().unwrap();
+        publish_elsewhere(&bus, vec![1]);
+        turnstile.wait_for(1);
+        let notices = monitor(&bus);
+        look(&clock, 8);
+        assert_eq!(shown(&notices), [is("stuck", Stuck)]);
+        drop((turnstile, watcher));
+    });
+}
+
+/// An event whose destructor or `Clone` hangs.
+struct Hanging {
+    at_drop: Option<Arc<dyn Fn() + Send + Sync>>,
+    at_clone: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl Clone for Hanging {
+    fn clone(&self) -> Self {
+        self.at_clone.iter().for_each(|call| call());
+        Self { at_drop: None, at_clone: None }
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        self.at_drop.iter().for_each(|call| call());
+    }
+}
+
+#[test]
+fn a_destructor_or_clone_that_hangs_names_its_watcher() {
+    for (inline, at_drop) in [(false, true), (false, false), (true, true), (true, false)] {
+        let (clock, bus) = timed(BusOptions::default().inline(inline).queue_capacity(1));
+        let (turnstile, pass) = turnstile();
+        let pass = std::sync::Mutex::new(pass);
+        let hang: Option<Arc<dyn Fn() + Send + Sync>> = Some(Arc::new(move || pass.lock().unwrap()(())));
+        let quiet = || Hanging { at_drop: None, at_clone: None };
+        let policy = if at_drop { DropOldest } else { DropIncoming };
+        let watcher = bus.watch_builder().name("stuck").overflow(policy).watch().unwrap();
+        let publisher = bus.publisher();
+        let batch = if at_drop {
+            // The second event evicts the first one from the queue.
+            publisher.publish(Hanging { at_drop: hang, at_clone: None }).ok().unwrap();
+            bus.flush(LONG).unwrap();
+            vec![quiet()]
+        } else {
+            // Only a part of the batch fits, so that part is copied.
+            vec![Hanging { at_drop: None, at_clone: hang }, quiet()]
+        };
+        thread::spawn(move || publisher.publish_batch(batch).ok().unwrap());
+        turnstile.wait_for(());
+        let notices = monitor(&bus);
+        look(&clock, 8);
+        assert_eq!(shown(&notices), [is("stuck", Stuck)], "inline {inline}, at_drop {at_drop}");
+        drop((turnstile, watcher));
+    }
+}
+
+// ── ages ──
+
+/// A reader that lags by a constant time is slow only if it lags by the monitor's time. The
+/// measured age is too low by at most an eighth and the time between two looks.
+#[test]
+fn the_age_of_the_oldest_event_is_measured() {
+    on_both(|options| {
+        for behind in [3_u32, 20, 100] {
+            let (clock, bus) = timed(options.clone());
+            let mut late = bus.watch_builder().name("late").watch().unwrap();
+            let notices = monitor(&bus);
+            let mut ages = Vec::new();
+            for second in 0..4 * behind {
+                bus.publisher().publish(u64::from(second)).unwrap();
+                bus.flush(LONG).unwrap();
+                if second > behind {
+                    late.recv().unwrap();
+                }
+                look(&clock, 1);
+                if second > 2 * behind {
+                    ages.push(late.stats().oldest_age);
+                }
+            }
+            let most = PAUSE * behind + PAUSE;
+            let least = (most * 7 / 8).saturating_sub(2 * PAUSE);
+            assert!(ages.iter().all(|age| (least..=most).contains(age)), "{behind}: {ages:?}");
+            let wanted = if behind < 8 { vec![] } else { vec![is("late", Unread)] };
+            assert_eq!(shown(&notices), wanted, "{behind}");
+        }
+    });
+}
+
+// ── the monitor ──
+
+#[test]
+fn a_time_below_a_millisecond_is_an_error() {
+    let bus = inline::<u64>(1);
+    let error = bus.on_slow(Duration::from_micros(999), |_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "after must be at least 1 ms, got 999µs");
+    bus.on_slow(Duration::from_millis(1), |_| ()).unwrap();
+    bus.on_slow(Duration::MAX, |_| ()).unwrap();
+}
+
+#[test]
+fn a_monitor_ends_with_the_bus() {
+    on_both(|options| {
+        let (clock, bus) = timed(options);
+        let mut watcher = bus.watch_builder().name("gone").watch().unwrap();
+        bus.publisher().publish(1_u64).unwrap();
+        bus.flush(LONG).unwrap();
+        let (first, second) = (monitor(&bus), monitor(&bus));
+        look(&clock, 0);
+        clock.wait_for_waiters(2);
+        clock.advance(AFTER);
+        for notices in [&first, &second] {
+            assert_eq!(notices.recv_timeout(LONG).unwrap().slowness, Unread);
+        }
+        // A slow watcher that is dropped is not reported any more.
+        watcher.recv().unwrap();
+        drop(watcher);
+        let report = bus.shutdown();
+        assert!(report.complete && report.threads_ended);
+        // The hooks have been dropped.
+        for notices in [first, second] {
+            assert_eq!(notices.recv_timeout(LONG).err(), Some(mpsc::RecvTimeoutError::Disconnected));
+        }
+        // A monitor of a bus that has ended ends immediately.
+        assert_eq!(monitor(&bus).recv_timeout(LONG).err(), Some(mpsc::RecvTimeoutError::Disconnected));
+    });
+}
+
+/// The hook runs on a thread of the bus, so a shutdown in it does not wait for the hook itself.
+#[test]
+fn a_hook_that_panics_or_shuts_down_the_bus_does_no_harm() {
+    on_both(|options| {
+        let (clock, bus) = timed(options);
+        let watcher = waits(&bus, 2).name("slow").watch().unwrap();
+        bus.publisher().publish(1_u64).unwrap();
+        bus.flush(LONG).unwrap();
+        let (tx, notices) = mpsc::channel();
+        let own = bus.clone();
+        let mut is_first = true;
+        bus.on_slow(AFTER, move |notice| {
+            tx.send(notice.slowness).unwrap();
+            assert!(!std::mem::take(&mut is_first), "injected");
+            own.shutdown();
+        })
+        .unwrap();
+        clock.wait_for_waiters(1);
+        clock.advance(AFTER);
+        assert_eq!(notices.recv_timeout(LONG), Ok(Unread));
+        let mut watcher = watcher;
+        watcher.recv().unwrap();
+        clock.wait_for_waiters(1);
+        clock.advance(PAUSE);
+        assert_eq!(notices.recv_timeout(LONG), Ok(CaughtUp));
+        assert_eq!(notices.recv_timeout(LONG), Err(mpsc::RecvTimeoutError::Disconnected));
+        assert!(watcher.recv().is_err());
+        assert!(bus.shutdown().threads_ended);
+    });
+}
+
+// ── names ──
+
+/// Each of these watchers is named by the line that registers it.
+#[test]
+fn a_watcher_without_a_name_has_the_name_of_its_place() {
+    on_both(|options| {
+        let bus = crate::support::bus_with::<u64>(options);
+        let weak = bus.downgrade();
+        let named = |name: String, line: u32| assert_eq!(name, format!("tests/bus/slow.rs:{line}"));
+        named(bus.watch().unwrap().stats().name, line!());
+        named(bus.watch_builder().watch().unwrap().stats().name, line!());
+        named(bus.watch_builder().spawn(|_| ()).unwrap().stats().name, line!());
+        named(weak.watch().unwrap().stats().name, line!());
+        named(weak.watch_builder().runner(|_| ()).unwrap().handle().stats().name, line!());
+        named(channel::<u64>(1).1.stats().name, line!());
+    });
+}
+
+/// The path of a dependency begins with a directory of the machine that compiled it.
+#[test]
+fn the_name_of_a_place_has_the_last_four_parts_of_its_path() {
+    let bus = bus::<u64>(1, 1);
+    let included = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bus/support/place.in"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    assert!(root.is_absolute());
+    assert_eq!(included.stats().name, "tests/bus/support/place.in:1");
+}
