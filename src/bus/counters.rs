@@ -348,6 +348,7 @@ pub struct BusStats {
     /// The number of events in the incoming queue, which the bus has accepted but the dispatcher
     /// has not processed yet. If a shutdown timed out, the pending events in its report were not
     /// offered to any watcher.
+    #[doc(alias = "incoming")]
     pub pending: u64,
     /// The number of events that [`publish_gap`](crate::Publisher::publish_gap) has reported as
     /// missing. Missing events count neither as published nor as accepted.

@@ -27,7 +27,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a [`SlowNotice`] reports about a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Slowness {
     /// The oldest event in the queue has been waiting for too long.
@@ -43,7 +42,6 @@ pub enum Slowness {
 
 /// A report that a watcher has become slow or has caught up. See [`Broadcaster::on_slow`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct SlowNotice {
     /// What the notice reports.
