@@ -10,7 +10,7 @@ use eventcast::bus::{
     Batch, BufferedPublisher, EndReason, EventWatcher, Events, Runner, TryIter, WeakBroadcaster,
 };
 use eventcast::error::{FlushError, PublishError, WatchError};
-use eventcast::stats::{BusStats, ShutdownReport};
+use eventcast::stats::{BusStats, ShutdownReport, SlowNotice};
 use eventcast::testing::FakeClock;
 use eventcast::{
     Broadcaster, BusOptions, Clock, Delivery, OverflowPolicy, Publisher, WatchBuilder, WatchHandle, Watcher,
@@ -260,6 +260,7 @@ fn types_are_as_free_as_they_should_be() {
     send_sync::<FakeClock>();
     send_sync::<BusStats>();
     send_sync::<ShutdownReport>();
+    send_sync::<SlowNotice>();
     send_sync::<PublishError<u8>>();
     send_sync::<WatchError>();
     send_sync::<FlushError>();
