@@ -390,6 +390,12 @@ impl<T> Publisher<T> {
         self.incoming.bus.is_closed()
     }
 
+    /// Returns whether the calling thread works for this bus.
+    #[cfg(feature = "recorder")]
+    pub(crate) fn is_own_thread(&self) -> bool {
+        self.incoming.bus.is_current()
+    }
+
     /// Returns whether the bus has a watcher that has not been dropped, or a handler that has not
     /// ended. With this method, a lazy producer can skip the work of creating an event that the bus
     /// would not offer to any watcher. The method takes constant time, and never blocks.

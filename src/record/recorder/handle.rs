@@ -239,6 +239,35 @@ impl Recorder {
         self.event(object, EventType::Warning, reason, message)
     }
 
+    /// Returns whether the calling thread is working for this recorder's broadcaster, for example
+    /// because the broadcaster is calling a handler, a sink, a filter or a hook. If such code
+    /// records an event, the broadcaster calls the code again, which can cause an endless loop. The
+    /// `tracing` layer in `eventcast-tracing` uses this method to prevent such a loop.
+    ///
+    /// Returns false inside `scrub`, and inside `on_loss` if the recorder itself refused the event,
+    /// because the recorder calls these functions on the thread that is recording. On an
+    /// [inline](crate::EventBroadcaster::new_inline) broadcaster, a filter also runs on that
+    /// thread, and the method returns true inside the filter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, ObjectReference};
+    /// use std::sync::mpsc;
+    ///
+    /// let events = EventBroadcaster::new()?;
+    /// let (recorder, (tx, seen)) = (events.recorder("tester"), mpsc::channel());
+    /// let inside = recorder.clone();
+    /// events.spawn(move |_| tx.send(inside.is_own_thread()).unwrap())?;
+    /// recorder.normal(ObjectReference::new("Pod", "web-0"), "Started", "");
+    /// assert_eq!((recorder.is_own_thread(), seen.recv()?), (false, true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("layer", "tracing"))]
+    pub fn is_own_thread(&self) -> bool {
+        matches!(&self.shared.queue, Destination::Bus(publisher) if publisher.is_own_thread())
+    }
+
     /// Returns counts of the events that this recorder and all other recorders of the same
     /// broadcaster have refused or truncated so far.
     ///

@@ -1,6 +1,6 @@
 //! The event that a recorder creates for each call.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
@@ -8,12 +8,15 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::record::ObjectRecorder;
+use eventcast::record::{LossReason, ObjectRecorder};
 use eventcast::testing::{FakeClock, FakeRecorder};
-use eventcast::{Event, EventBroadcaster, EventSource, ObjectReference, Recorded, Recorder, Timestamp};
+use eventcast::{
+    BusOptions, Event, EventBroadcaster, EventSource, ObjectReference, OverflowPolicy, Recorded, Recorder,
+    Timestamp,
+};
 use futures::StreamExt;
 
-use crate::support::pod;
+use crate::support::{LONG, Scripted, clock, pod};
 
 use super::{fake, foo, moment};
 
@@ -213,4 +216,77 @@ fn the_dispatcher_wakes_the_readers() {
             assert_ne!(woken.recv_timeout(Duration::from_secs(60)), Ok(thread::current().id()), "{scrubs}");
         }
     }
+}
+
+#[test]
+fn a_recorder_recognizes_the_threads_of_its_broadcaster() {
+    let (tx, seen) = channel();
+    let slot = Arc::new(Mutex::new(None::<Recorder>));
+    let ask = {
+        let slot = slot.clone();
+        move |place: &'static str| {
+            let recorder = slot.lock().unwrap().clone().unwrap();
+            tx.send((place, recorder.is_own_thread())).unwrap();
+        }
+    };
+    let [scrub, hook, filter, handler, sink, other] = std::array::from_fn(|_| ask.clone());
+    let builder = EventBroadcaster::builder().bus(BusOptions::default().queue_capacity(1));
+    let builder = builder.scrub(move |_| scrub("scrub")).on_loss(move |loss| {
+        hook(if loss.reason == LossReason::EmptyReason {
+            "on_loss, recorder"
+        } else {
+            "on_loss, dispatcher"
+        });
+    });
+    let events = builder.build().unwrap();
+    let (store, _calls) = Scripted::new(&clock(), move |_, _| {
+        sink("sink");
+        Ok(())
+    });
+    let others = EventBroadcaster::new().unwrap();
+    others.spawn(move |_| other("other broadcaster")).unwrap();
+    let recorder = events.recorder("tester");
+    *slot.lock().unwrap() = Some(recorder.clone());
+    events.record_to(store).unwrap();
+    let filter = move |_: &Event| {
+        filter("filter");
+        true
+    };
+    events.watch_builder().filter(filter).spawn(move |_| handler("handler")).unwrap();
+    let _full = events.watch_builder().overflow(OverflowPolicy::DropIncoming).watch().unwrap();
+    for reason in ["", "A", "B"] {
+        recorder.normal(foo(), reason, "");
+        events.flush(LONG).unwrap();
+    }
+    others.recorder("tester").normal(foo(), "C", "");
+    others.flush(LONG).unwrap();
+    ask("caller");
+    let places: BTreeSet<_> = seen.try_iter().collect();
+    assert_eq!(
+        places.into_iter().collect::<Vec<_>>(),
+        [
+            ("caller", false),
+            ("filter", true),
+            ("handler", true),
+            ("on_loss, dispatcher", true),
+            ("on_loss, recorder", false),
+            ("other broadcaster", false),
+            ("scrub", false),
+            ("sink", true),
+        ]
+    );
+    assert!(!Recorder::disabled().is_own_thread());
+    assert!(!FakeRecorder::new(1).recorder("tester").is_own_thread());
+}
+
+#[test]
+fn a_filter_of_an_inline_broadcaster_runs_on_an_own_thread() {
+    let events = EventBroadcaster::new_inline();
+    let recorder = events.recorder("tester");
+    let (tx, seen) = channel();
+    let own = recorder.clone();
+    let filter = move |_: &Event| tx.send(own.is_own_thread()).is_ok();
+    let _watcher = events.watch_builder().filter(filter).watch().unwrap();
+    recorder.normal(foo(), "Started", "");
+    assert_eq!((seen.try_recv(), recorder.is_own_thread()), (Ok(true), false));
 }
