@@ -24,11 +24,12 @@ use serde::Deserialize;
 type Done<T> = Result<T, Box<dyn Error>>;
 
 /// The published libraries, each with the file that records its API.
-const LIBRARIES: [(&str, &str); 4] = [
+const LIBRARIES: [(&str, &str); 5] = [
     ("eventcast", "docs/api.txt"),
     ("eventcast-kube", "docs/api-kube.txt"),
     ("eventcast-nats", "docs/api-nats.txt"),
     ("eventcast-sqlite", "docs/api-sqlite.txt"),
+    ("eventcast-tracing", "docs/api-tracing.txt"),
 ];
 /// The environment variable that is set when the program runs instead of rustdoc.
 const AS_RUSTDOC: &str = "EVENTCAST_API_AS_RUSTDOC";

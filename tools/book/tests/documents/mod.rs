@@ -21,9 +21,17 @@ pub(crate) fn root() -> PathBuf {
 /// readers of the book.
 pub(crate) fn all() -> Vec<Document> {
     let mut documents = Vec::new();
-    for folder in
-        [".", "docs", "docs/book", "crates/cli", "crates/kube", "crates/nats", "crates/sqlite", "loom-tests"]
-    {
+    for folder in [
+        ".",
+        "docs",
+        "docs/book",
+        "crates/cli",
+        "crates/kube",
+        "crates/nats",
+        "crates/sqlite",
+        "crates/tracing",
+        "loom-tests",
+    ] {
         documents.extend(of(folder));
     }
     assert!(documents.len() > 20, "only {} documents found", documents.len());
