@@ -81,7 +81,7 @@
 //!
 //! | lock | taken by | may be held already | held for |
 //! |---|---|---|---|
-//! | `TopicMap::shards`, `TopicMap::entries` in models | each call with a key, dropping a watcher, `close`, `stats` | none | a change to an entry, which may include creating a bus |
+//! | `TopicMap::shards`, a single lock in models | each call with a key, dropping a watcher, `close`, `stats` | none | a change to an entry, which may include creating a bus |
 //! | `Shared::inboxes` | creating a topic, publishing to a key without one, `watchers`, creating or dropping a reader of a pattern, a sweep, `close` | `TopicMap::shards` | a scan of the readers |
 //! | `Inbox::news` | creating a topic, a publisher that wakes a reader of a pattern, that reader, a sweep, `close` | `TopicMap::shards`, `Shared::inboxes` | a change to the lists |
 //! | `Shared::past` | dropping a topic's last watcher, `stats` | none | a scan of the buses that are ending |
