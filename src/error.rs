@@ -439,6 +439,17 @@ impl BuildError {
         Self { option, text: format!("{option} must be {allowed}, got {value}"), source: None }
     }
 
+    /// Returns an error like [`new`](Self::new) unless the option's value is allowed.
+    #[cfg(any(feature = "recorder", feature = "topics"))]
+    pub(crate) fn require(
+        is_allowed: bool,
+        option: &'static str,
+        value: impl fmt::Display,
+        allowed: impl fmt::Display,
+    ) -> Result<(), Self> {
+        if is_allowed { Ok(()) } else { Err(Self::new(option, value, allowed)) }
+    }
+
     pub(crate) fn thread(name: &str, source: std::io::Error) -> Self {
         let text = format!("cannot start the thread `{}`", escape(name));
         Self { option: "thread_name", text, source: Some(source.into()) }

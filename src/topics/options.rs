@@ -112,9 +112,7 @@ impl TopicsOptions {
 
     /// Validates the options, and makes the buses inline.
     pub(super) fn checked(mut self) -> Result<Self, BuildError> {
-        if self.max_topics == 0 {
-            return Err(BuildError::new("max_topics", 0, "at least 1"));
-        }
+        BuildError::require(self.max_topics > 0, "max_topics", 0, "at least 1")?;
         self.bus = self.bus.inline(true);
         self.bus.check()?;
         Ok(self)

@@ -419,10 +419,8 @@ impl EventBroadcasterBuilder {
         // This correlator is created only to validate the options. Each recording uses a copy of
         // the options.
         EventCorrelator::new(self.correlator.clone())?;
-        if self.bus.overflow == OverflowPolicy::Evict {
-            let allowed = "a policy that does not end recordings";
-            return Err(BuildError::new("overflow", OverflowPolicy::Evict, allowed));
-        }
+        let (policy, allowed) = (self.bus.overflow, "a policy that does not end recordings");
+        BuildError::require(policy != OverflowPolicy::Evict, "overflow", policy, allowed)?;
         self.start(max_message_len, Broadcaster::with_completion)
     }
 
@@ -466,16 +464,9 @@ impl EventBroadcasterBuilder {
             (DEFAULT_MAX_MESSAGE_LEN, usize::MAX)
         };
         let bytes = self.max_message_len.unwrap_or(default);
-        if bytes == 0 {
-            return Err(BuildError::new("max_message_len", bytes, "1 byte or more"));
-        }
-        if bytes > most {
-            return Err(BuildError::new(
-                "max_message_len",
-                bytes,
-                format_args!("1 to {most} bytes if events have an event time"),
-            ));
-        }
+        BuildError::require(bytes > 0, "max_message_len", bytes, "1 byte or more")?;
+        let allowed = format!("1 to {most} bytes if events have an event time");
+        BuildError::require(bytes <= most, "max_message_len", bytes, allowed)?;
         Ok(bytes)
     }
 }

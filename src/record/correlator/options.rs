@@ -358,13 +358,8 @@ impl CorrelatorOptions {
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {
-        if !(1..=MAX_ENTRIES).contains(&self.cache_size) {
-            return Err(BuildError::new(
-                "cache_size",
-                self.cache_size,
-                format_args!("1 to {MAX_ENTRIES} entries"),
-            ));
-        }
+        let (size, allowed) = (self.cache_size, format!("1 to {MAX_ENTRIES} entries"));
+        BuildError::require((1..=MAX_ENTRIES).contains(&size), "cache_size", size, allowed)?;
         self.aggregation.as_ref().map_or(Ok(()), Aggregation::check)?;
         self.spam_filter.as_ref().map_or(Ok(()), SpamFilter::check)
     }

@@ -188,13 +188,8 @@ impl Aggregation {
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {
-        if self.max_events == 0 {
-            return Err(BuildError::new("max_events", self.max_events, "1 or more"));
-        }
-        if self.max_interval.is_zero() {
-            return Err(BuildError::new("max_interval", "0s", "more than zero"));
-        }
-        Ok(())
+        BuildError::require(self.max_events > 0, "max_events", 0, "1 or more")?;
+        BuildError::require(!self.max_interval.is_zero(), "max_interval", "0s", "more than zero")
     }
 }
 
@@ -240,12 +235,8 @@ impl SpamFilter {
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {
-        if self.burst == 0 {
-            return Err(BuildError::new("burst", self.burst, "1 or more"));
-        }
-        if !(self.qps > 0.0 && self.qps.is_finite()) {
-            return Err(BuildError::new("qps", self.qps, "finite and more than zero"));
-        }
-        Ok(())
+        BuildError::require(self.burst > 0, "burst", 0, "1 or more")?;
+        let is_rate = self.qps > 0.0 && self.qps.is_finite();
+        BuildError::require(is_rate, "qps", self.qps, "finite and more than zero")
     }
 }

@@ -151,13 +151,8 @@ impl RetryPolicy {
     }
 
     pub(crate) fn check(&self) -> Result<(), BuildError> {
-        if self.attempts == 0 {
-            return Err(BuildError::new("attempts", self.attempts, "1 or more"));
-        }
-        if self.factor == 0 {
-            return Err(BuildError::new("factor", self.factor, "1 or more"));
-        }
-        Ok(())
+        BuildError::require(self.attempts > 0, "attempts", 0, "1 or more")?;
+        BuildError::require(self.factor > 0, "factor", 0, "1 or more")
     }
 
     /// Returns the pause after the given number of failed attempts. `asked` is the pause that the

@@ -60,7 +60,8 @@ impl RecordingBuilder<'_> {
         let series = series.map(|options| options.within(sink.ttl()));
         let needed = sink.needed_thread();
         check_workers(workers, order)?;
-        check_group_queue_capacity(self.group_queue_capacity)?;
+        let has_capacity = self.group_queue_capacity != Some(0);
+        BuildError::require(has_capacity, "group_queue_capacity", 0, "1 event or more")?;
         let capacity = correlator.cache_size;
         let refresh_every = self.refresh_every.unwrap_or_else(|| sink.refresh_every());
         let pace = Pace { update_every: self.update_every, refresh_every, capacity };
@@ -133,19 +134,9 @@ fn share(chosen: Option<usize>, capacity: u64, policy: Option<OverflowPolicy>) -
     }
 }
 
-fn check_group_queue_capacity(len: Option<usize>) -> Result<(), BuildError> {
-    match len {
-        Some(0) => Err(BuildError::new("group_queue_capacity", 0, "1 event or more")),
-        _ => Ok(()),
-    }
-}
-
 fn check_workers(workers: usize, order: WriteOrder) -> Result<(), BuildError> {
-    if order == WriteOrder::Bus && workers != 1 {
-        return Err(BuildError::new("workers", workers, "1 thread with WriteOrder::Bus"));
-    }
-    if !(1..=MAX_WORKERS).contains(&workers) {
-        return Err(BuildError::new("workers", workers, format_args!("1 to {MAX_WORKERS} threads")));
-    }
-    Ok(())
+    let is_ordered = order != WriteOrder::Bus || workers == 1;
+    BuildError::require(is_ordered, "workers", workers, "1 thread with WriteOrder::Bus")?;
+    let allowed = format!("1 to {MAX_WORKERS} threads");
+    BuildError::require((1..=MAX_WORKERS).contains(&workers), "workers", workers, allowed)
 }

@@ -179,20 +179,11 @@ impl SeriesOptions {
         if let SeriesUpdate::Every(time) = self.update {
             times.push(("update", time));
         }
-        if let Some((name, time)) = times.into_iter().find(|(_, time)| *time < SHORTEST) {
-            return Err(BuildError::new(
-                name,
-                format_args!("{time:?}"),
-                format_args!("{SHORTEST:?} or more"),
-            ));
+        for (name, time) in times {
+            let (value, allowed) = (format!("{time:?}"), format!("{SHORTEST:?} or more"));
+            BuildError::require(time >= SHORTEST, name, value, allowed)?;
         }
-        if !(1..=MAX_SERIES).contains(&self.cache_size) {
-            return Err(BuildError::new(
-                "cache_size",
-                self.cache_size,
-                format_args!("1 to {MAX_SERIES} series"),
-            ));
-        }
-        Ok(())
+        let (size, allowed) = (self.cache_size, format!("1 to {MAX_SERIES} series"));
+        BuildError::require((1..=MAX_SERIES).contains(&size), "cache_size", size, allowed)
     }
 }

@@ -24,11 +24,10 @@ pub(in super::super) struct Pace {
 
 impl Pace {
     pub(in super::super) fn check(&self) -> Result<(), BuildError> {
-        for (name, time) in [("update_every", self.update_every), ("refresh_every", self.refresh_every)] {
-            if let Some(time) = time.filter(|time| *time < SHORTEST) {
-                let (time, allowed) = (format!("{time:?}"), format!("{SHORTEST:?} or more"));
-                return Err(BuildError::new(name, time, allowed));
-            }
+        let times = [("update_every", self.update_every), ("refresh_every", self.refresh_every)];
+        for (name, time) in times.into_iter().filter_map(|(name, time)| Some((name, time?))) {
+            let (value, allowed) = (format!("{time:?}"), format!("{SHORTEST:?} or more"));
+            BuildError::require(time >= SHORTEST, name, value, allowed)?;
         }
         Ok(())
     }

@@ -111,12 +111,8 @@ impl JsonLinesOptions {
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {
-        if self.max_bytes == Some(0) {
-            return Err(BuildError::new("max_bytes", 0, "at least 1 byte"));
-        }
-        if self.keep > MAX_KEEP {
-            return Err(BuildError::new("keep", self.keep, format_args!("0 to {MAX_KEEP} files")));
-        }
-        Ok(())
+        BuildError::require(self.max_bytes != Some(0), "max_bytes", 0, "at least 1 byte")?;
+        let allowed = format!("0 to {MAX_KEEP} files");
+        BuildError::require(self.keep <= MAX_KEEP, "keep", self.keep, allowed)
     }
 }

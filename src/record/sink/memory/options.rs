@@ -86,16 +86,8 @@ impl MemorySinkOptions {
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {
-        if !(1..=MAX_EVENTS).contains(&self.max_events) {
-            return Err(BuildError::new(
-                "max_events",
-                self.max_events,
-                format_args!("1 to {MAX_EVENTS} events"),
-            ));
-        }
-        if self.ttl.is_zero() {
-            return Err(BuildError::new("ttl", "0s", "more than zero"));
-        }
-        Ok(())
+        let (most, allowed) = (self.max_events, format!("1 to {MAX_EVENTS} events"));
+        BuildError::require((1..=MAX_EVENTS).contains(&most), "max_events", most, allowed)?;
+        BuildError::require(!self.ttl.is_zero(), "ttl", "0s", "more than zero")
     }
 }
