@@ -344,14 +344,8 @@ impl fmt::Display for FlushError {
         match self {
             Self::Timeout { waiting_for } if waiting_for.is_empty() => f.write_str("the flush timed out"),
             Self::Timeout { waiting_for } => {
-                f.write_str("the flush timed out, waiting for ")?;
-                for (i, name) in waiting_for.iter().enumerate() {
-                    if i > 0 {
-                        f.write_str(", ")?;
-                    }
-                    write!(f, "{}", escape(name))?;
-                }
-                Ok(())
+                let names: Vec<_> = waiting_for.iter().map(|name| escape(name).to_string()).collect();
+                write!(f, "the flush timed out, waiting for {}", names.join(", "))
             }
             Self::WouldDeadlock => f.write_str(
                 "this thread belongs to the bus, or a sink needs it, so it cannot wait for itself: \
