@@ -46,6 +46,7 @@ pub(super) use lane::GroupIndex;
 /// The number of keys for which memory stays allocated while nothing is pending.
 const KEPT: usize = 1024;
 
+#[derive(Default)]
 pub(super) struct PendingWrites {
     order: WriteOrder,
     keys: Vec<KeyState>,
@@ -73,21 +74,8 @@ pub(super) struct PendingWrites {
 impl PendingWrites {
     /// Creates a recording's pending writes. `sink` names the groups, if there are any groups.
     pub(super) fn new(order: WriteOrder, sink: Option<Arc<dyn EventSink>>, share: Share, pace: Pace) -> Self {
-        Self {
-            order,
-            share,
-            keys: Vec::new(),
-            free: Vec::new(),
-            by_key: HashTable::new(),
-            groups: Groups::new(sink),
-            under_way: UnderWayList::default(),
-            waiting: BTreeSet::new(),
-            due: BTreeSet::new(),
-            probed: (0, 0),
-            ready: 0,
-            idle: 0,
-            holds: Holds::new(pace),
-        }
+        let holds = Holds { pace, ..Holds::default() };
+        Self { order, share, groups: Groups::new(sink), holds, ..Self::default() }
     }
 
     /// Returns whether no write is pending or in progress.

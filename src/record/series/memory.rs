@@ -69,6 +69,7 @@ struct Series {
     due: Option<Duration>,
 }
 
+#[derive(Default)]
 pub(crate) struct SeriesMemory {
     /// The options, or `None` if the recording does not count events in series.
     options: Option<SeriesOptions>,
@@ -88,18 +89,7 @@ pub(crate) struct SeriesMemory {
 impl SeriesMemory {
     /// Creates an empty `SeriesMemory`. The caller must already have validated the `options`.
     pub(crate) fn new(options: Option<SeriesOptions>) -> Self {
-        Self {
-            options,
-            // The hasher has a random seed, because object names originate outside the program.
-            hasher: ahash::RandomState::new(),
-            table: HashTable::new(),
-            series: Recency::default(),
-            held: BTreeSet::new(),
-            due: BTreeSet::new(),
-            writes: VecDeque::new(),
-            offset: 0,
-            evicted: 0,
-        }
+        Self { options, ..Self::default() }
     }
 
     /// Removes and returns the next requested write.

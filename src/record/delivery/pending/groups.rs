@@ -94,7 +94,7 @@ impl Group {
 }
 
 /// A group's share of the waiting writes, once other groups are known.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct Share {
     pub(in super::super) of_one: u64,
     /// A group that is not degraded may exceed its share while fewer than this number of writes are
@@ -111,6 +111,7 @@ pub(in super::super) struct Places {
     pub(in super::super) is_ending: bool,
 }
 
+#[derive(Default)]
 pub(in super::super) struct Groups {
     /// The sink, which determines each event's group. `None` if there is only one group.
     sink: Option<Arc<dyn EventSink>>,
@@ -132,19 +133,7 @@ pub(in super::super) struct Groups {
 
 impl Groups {
     pub(super) fn new(sink: Option<Arc<dyn EventSink>>) -> Self {
-        Self {
-            sink,
-            list: Vec::new(),
-            free: Vec::new(),
-            by_name: HashMap::default(),
-            unnamed: None,
-            turn: VecDeque::new(),
-            sick: Vec::new(),
-            recovered: Vec::new(),
-            idle: BTreeSet::new(),
-            stamp: 0,
-            recent: VecDeque::new(),
-        }
+        Self { sink, ..Self::default() }
     }
 
     /// Returns whether more than one group is known.

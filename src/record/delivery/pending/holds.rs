@@ -10,7 +10,7 @@ use crate::error::BuildError;
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The times between a key's writes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct Pace {
     /// The minimum time between two consecutive writes of a key. `None` if each repeat is written.
     pub(in super::super) update_every: Option<Duration>,
@@ -47,6 +47,7 @@ pub(super) struct Hold {
 }
 
 /// The keys with a [`Hold`].
+#[derive(Default)]
 pub(super) struct Holds {
     pub(super) pace: Pace,
     /// The held writes, by release time.
@@ -58,10 +59,6 @@ pub(super) struct Holds {
 }
 
 impl Holds {
-    pub(super) fn new(pace: Pace) -> Self {
-        Self { pace, held: BTreeSet::new(), quiet: BTreeSet::new(), since: BTreeSet::new() }
-    }
-
     pub(super) fn first_event(&self) -> Option<u64> {
         self.since.first().map(|(offset, _)| *offset)
     }

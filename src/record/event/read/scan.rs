@@ -41,9 +41,10 @@ enum List {
     Items,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum State {
     /// Between documents.
+    #[default]
     Between,
     /// Inside an object, an array or a string.
     Value,
@@ -57,7 +58,7 @@ enum State {
     Broken,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Scanner {
     state: State,
     lists: Vec<List>,
@@ -86,20 +87,7 @@ pub(super) struct Scanner {
 
 impl Scanner {
     pub(super) fn new() -> Self {
-        Self {
-            state: State::Between,
-            lists: Vec::new(),
-            nesting: Nesting::default(),
-            document: Vec::new(),
-            dropped: None,
-            line: 1,
-            begin: (1, None),
-            indent: Some(0),
-            second_line: None,
-            again: (Vec::new(), 0),
-            is_mending: false,
-            is_list_broken: false,
-        }
+        Self { line: 1, begin: (1, None), indent: Some(0), ..Self::default() }
     }
 
     /// Returns the most recent document and its line number.

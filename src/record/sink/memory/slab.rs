@@ -20,6 +20,7 @@ use crate::record::sink::rules;
 
 use super::versions::Versions;
 
+#[derive(Default)]
 pub(super) struct EventSlab {
     /// The events as they were written, without the values that [`whole`](Self::whole) adds. All
     /// chunks except the last chunk are full.
@@ -99,18 +100,7 @@ const NONE: u32 = u32::MAX;
 
 impl EventSlab {
     pub(super) fn new(number: u64) -> Self {
-        Self {
-            events: Vec::new(),
-            entries: Vec::new(),
-            names: HashTable::new(),
-            objects: HashTable::new(),
-            links: 0,
-            versions: Versions::default(),
-            free: Vec::new(),
-            // The hasher uses random keys, because names are external input.
-            hasher: RandomState::new(),
-            number,
-        }
+        Self { number, ..Self::default() }
     }
 
     pub(super) fn len(&self) -> usize {
