@@ -63,7 +63,7 @@ impl Driver {
             SinkErrorKind::AlreadyExists => LossReason::AlreadyExists,
             SinkErrorKind::Rejected | SinkErrorKind::NotFound => LossReason::Rejected,
         };
-        self.give_up(at, write, reason, error);
+        self.give_up(at, &write, reason, error);
     }
 
     /// Returns the scope of a failure. If the group has received a response since the attempt
@@ -104,7 +104,7 @@ impl Driver {
         if lost {
             // Formatting the cause may call the sink's own code, which may panic.
             let cause = catch_panic_message(|| error.source().map(ToString::to_string)).ok().flatten();
-            self.give_up(at, write, LossReason::Rejected, error);
+            self.give_up(at, &write, LossReason::Rejected, error);
             if has_lasted(first) {
                 let cause = cause.unwrap_or_default();
                 self.lose_group(Some(group), LossReason::Rejected, || {
@@ -170,7 +170,7 @@ impl Driver {
         }
         self.note_failure(&mut write.ticket, &error, now, group, concern);
         if let Some(reason) = lost {
-            self.give_up(at, write, reason, error);
+            self.give_up(at, &write, reason, error);
         } else {
             let pause = self.retry.pause(failed.max(1), error.retry_after());
             self.discard(error);

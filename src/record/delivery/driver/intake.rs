@@ -71,27 +71,14 @@ impl Driver {
     /// Makes a write pending, unless its group has reached its share of the waiting writes. Events
     /// beyond that share are lost.
     fn admit(&mut self, key: WriteKey, write: Write, now: Duration) {
-        let (at, write) = match self.pending.admit(key, write, now) {
-            Ok(free) => {
-                self.decided += free;
-                return;
+        match self.pending.admit(key, write, now) {
+            Ok(free) => self.decided += free,
+            Err((at, write)) => {
+                let error = SinkError::rejected("this group's share of the queue is full");
+                self.refuse(at, &write, LossReason::GroupFull, error);
+                self.pending.dismiss(at);
             }
-            Err(refused) => refused,
-        };
-        let Write { event, ticket } = *write;
-        self.decided += ticket.in_hand;
-        let text = "this group's share of the queue is full";
-        self.lose(
-            LossReason::GroupFull,
-            &event,
-            &ticket,
-            SinkError::rejected(text),
-            Some(self.pending.group(at)),
-        );
-        if let Some((key, name)) = self.pending.key(at) {
-            self.refused.add(key, name, LossReason::GroupFull, ticket.events);
         }
-        self.pending.dismiss(at);
     }
 
     /// Releases the held writes that are due, or all held writes if the recording is ending or a
@@ -127,8 +114,7 @@ impl Driver {
             Err(text) => {
                 self.tally.panics += 1;
                 let text = format!("a function of the correlator's options panicked: {text}");
-                self.decided += 1;
-                let ticket = Ticket { events: 1, ..Ticket::default() };
+                let ticket = Ticket { events: 1, in_hand: 1, ..Ticket::default() };
                 self.lose(LossReason::Rejected, event, &ticket, SinkError::rejected(text), None);
             }
         }

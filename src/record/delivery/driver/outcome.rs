@@ -53,12 +53,8 @@ impl Driver {
             Reply::Lost(error) => {
                 self.note_answer(op.group, took, now);
                 self.tally.panics += u64::from(error.is_panic());
-                self.give_up(
-                    op.at,
-                    Write { event: Event::default(), ticket: op.ticket },
-                    LossReason::Rejected,
-                    error,
-                );
+                let lost = Write { event: Event::default(), ticket: op.ticket };
+                self.give_up(op.at, &lost, LossReason::Rejected, error);
             }
             // The sink was not given this operation, because an earlier operation failed.
             Reply::Unsent(sent) => {
@@ -139,7 +135,7 @@ impl Driver {
             return self.stored_already(at, write, known);
         }
         if write.ticket.is_renamed || write.ticket.failed >= self.retry.attempts {
-            return self.give_up(at, write, LossReason::AlreadyExists, error);
+            return self.give_up(at, &write, LossReason::AlreadyExists, error);
         }
         self.discard(error);
         write.ticket.is_retry = true;
@@ -176,18 +172,22 @@ impl Driver {
         self.decided += self.pending.put_back(at, write, None);
     }
 
-    pub(super) fn give_up(&mut self, at: KeyIndex, write: Write, reason: LossReason, error: SinkError) {
-        let Write { event, ticket } = write;
-        self.decided += ticket.in_hand;
-        self.lose(reason, &event, &ticket, error, Some(self.pending.group(at)));
-        if let Some((key, name)) = self.pending.key(at) {
-            self.refused.add(key, name, reason, ticket.events);
-        }
+    pub(super) fn give_up(&mut self, at: KeyIndex, write: &Write, reason: LossReason, error: SinkError) {
+        self.refuse(at, write, reason, error);
         self.pending.finish(at, None);
     }
 
-    /// Counts and reports the loss of a write. If a write covers no event, its loss is not
-    /// reported.
+    /// Loses a write, and keeps the number of its events, in case a later write of the key includes
+    /// them.
+    pub(super) fn refuse(&mut self, at: KeyIndex, write: &Write, reason: LossReason, error: SinkError) {
+        self.lose(reason, &write.event, &write.ticket, error, Some(self.pending.group(at)));
+        if let Some((key, name)) = self.pending.key(at) {
+            self.refused.add(key, name, reason, write.ticket.events);
+        }
+    }
+
+    /// Counts and reports the loss of a write, and frees the capacity that its events take up. If a
+    /// write covers no event, its loss is not reported.
     pub(super) fn lose(
         &mut self,
         reason: LossReason,
@@ -196,6 +196,7 @@ impl Driver {
         error: SinkError,
         group: Option<GroupIndex>,
     ) {
+        self.decided += ticket.in_hand;
         let events = ticket.events;
         *outcome(&mut self.tally, reason) += events;
         if reason != LossReason::Abandoned {
@@ -226,7 +227,6 @@ impl Driver {
         why: impl Fn() -> SinkError,
     ) {
         for (group, Write { event, ticket }) in self.pending.drain(group) {
-            self.decided += ticket.in_hand;
             self.lose(reason, &event, &ticket, why(), Some(group));
         }
     }
