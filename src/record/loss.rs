@@ -156,23 +156,6 @@ impl<'a> Loss<'a> {
     pub(crate) fn of(reason: LossReason, place: &'a str, count: u64) -> Self {
         Self { reason, place, events: &[], count, group: "", cause: None }
     }
-
-    /// Sets the number of lost events. The caller must set this number if several lost events were
-    /// folded into one element of `events`.
-    pub(crate) fn times(mut self, count: u64) -> Self {
-        self.count = count;
-        self
-    }
-
-    pub(crate) fn in_group(mut self, group: &'a str) -> Self {
-        self.group = group;
-        self
-    }
-
-    pub(crate) fn because(mut self, cause: &'a (dyn Error + 'static)) -> Self {
-        self.cause = Some(cause);
-        self
-    }
 }
 
 impl fmt::Display for Loss<'_> {

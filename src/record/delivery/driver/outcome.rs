@@ -197,16 +197,16 @@ impl Driver {
         group: Option<GroupIndex>,
     ) {
         self.decided += ticket.in_hand;
-        let events = ticket.events;
-        *outcome(&mut self.tally, reason) += events;
+        let count = ticket.events;
+        *outcome(&mut self.tally, reason) += count;
         if reason != LossReason::Abandoned {
             // Formatting the error may call the sink's own code, which may panic.
             self.tally.last_refusal = catch_panic_message(|| error.to_string()).ok();
         }
-        if events > 0 {
-            let group = group.map(|group| &*self.pending.groups.at(group).name);
-            let loss = Loss::new(reason, &self.name, slice::from_ref(event)).times(events).because(&error);
-            self.losses.tell(&loss.in_group(group.unwrap_or_default()));
+        if count > 0 {
+            let (place, events) = (&self.name, slice::from_ref(event));
+            let group = group.map_or("", |group| &self.pending.groups.at(group).name);
+            self.losses.tell(&Loss { reason, place, events, count, group, cause: Some(&error) });
         }
         self.discard(error);
     }
