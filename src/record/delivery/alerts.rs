@@ -5,7 +5,6 @@
 
 use crate::catch::catch_panic;
 use crate::clock::Clock;
-use crate::record::event::Timestamp;
 use crate::record::stats::SinkFailure;
 
 use super::outage::{Outage, OutageHook};
@@ -35,46 +34,12 @@ impl Alerts {
         Self { hook, ..Self::default() }
     }
 
-    /// Calls the hook to report that the store is unavailable. Returns whether the hook panicked.
-    pub(super) fn begin(&mut self, recording: &str, since: Timestamp, cause: &str) -> bool {
-        self.tell(&Outage { recording, group: None, since, cause: Some(cause) })
-    }
-
-    /// Logs that the store is responding again, and calls the hook. Returns whether the hook
-    /// panicked.
-    pub(super) fn end(&mut self, recording: &str, since: Timestamp) -> bool {
-        self.answers(recording, since);
-        self.tell(&Outage { recording, group: None, since, cause: None })
-    }
-
-    /// Logs that a group is slow or closed, and calls the hook. Returns whether the hook panicked.
-    pub(super) fn group_begins(
-        &mut self,
-        clock: &Clock,
-        recording: &str,
-        group: &str,
-        since: Timestamp,
-        cause: &str,
-    ) -> bool {
-        let outage = Outage { recording, group: Some(group), since, cause: Some(cause) };
-        self.degraded(clock, &outage);
-        self.tell(&outage)
-    }
-
-    /// Logs that a group is working again, and calls the hook. Returns whether the hook panicked.
-    pub(super) fn group_ends(
-        &mut self,
-        clock: &Clock,
-        recording: &str,
-        group: &str,
-        since: Timestamp,
-    ) -> bool {
-        let outage = Outage { recording, group: Some(group), since, cause: None };
-        self.degraded(clock, &outage);
-        self.tell(&outage)
-    }
-
-    fn tell(&mut self, outage: &Outage<'_>) -> bool {
+    /// Calls the hook, and logs the outage unless it is an outage of the store that begins, which
+    /// has been logged earlier. Returns whether the hook panicked.
+    pub(super) fn report(&mut self, clock: &Clock, outage: &Outage<'_>) -> bool {
+        if outage.group.is_some() || outage.cause.is_none() {
+            self.log(clock, outage);
+        }
         self.hook.as_mut().is_some_and(|hook| catch_panic(|| hook(outage)).is_none())
     }
 }
@@ -84,18 +49,14 @@ impl Alerts {
 impl Alerts {
     pub(super) fn failed(&mut self, _: &Clock, _: &str, _: &SinkFailure) {}
 
-    pub(super) fn unavailable(&mut self, _: &Clock, _: &str, _: &SinkFailure) {}
-
-    pub(super) fn answers(&mut self, _: &str, _: Timestamp) {}
-
-    pub(super) fn degraded(&mut self, _: &Clock, _: &Outage<'_>) {}
+    pub(super) fn log(&mut self, _: &Clock, _: &Outage<'_>) {}
 }
 
 #[cfg(feature = "tracing")]
 mod log {
     use std::time::Duration;
 
-    use super::{Alerts, Clock, Outage, SinkFailure, Timestamp};
+    use super::{Alerts, Clock, Outage, SinkFailure};
     use crate::catch::catch_panic;
     use crate::clock::Deadline;
     use crate::escape::escape;
@@ -138,31 +99,19 @@ mod log {
             });
         }
 
-        /// Logs that the store itself is unavailable.
-        pub(crate) fn unavailable(&mut self, clock: &Clock, recording: &str, failure: &SinkFailure) {
-            let SinkFailure { text, since, .. } = failure;
-            let recording = escape(recording);
-            self.is_told |= self.store.say(clock, |unmentioned| {
-                tracing::warn!(unmentioned, "{recording}: store unavailable since {since:.0}: {text}");
-            });
-        }
-
-        /// Logs that a group is degraded or is working again.
-        pub(crate) fn degraded(&mut self, clock: &Clock, outage: &Outage<'_>) {
-            if outage.cause.is_none() {
-                self.group_end.say(clock, |unmentioned| tracing::info!(unmentioned, "{outage}"));
-            } else {
-                self.group.say(clock, |unmentioned| tracing::warn!(unmentioned, "{outage}"));
-            }
-        }
-
-        /// Logs that the store is responding again, if its outage has been logged.
-        pub(crate) fn answers(&mut self, recording: &str, since: Timestamp) {
-            if std::mem::take(&mut self.is_told) {
-                let recording = escape(recording);
-                catch_panic(|| {
-                    tracing::info!("{recording}: store available again, unavailable since {since:.0}");
-                });
+        /// Logs that the store or a group is unavailable, or works again. The end of an outage of
+        /// the store is logged if the outage has been logged.
+        pub(crate) fn log(&mut self, clock: &Clock, outage: &Outage<'_>) {
+            let warn = |unmentioned| tracing::warn!(unmentioned, "{outage}");
+            let info = |unmentioned| tracing::info!(unmentioned, "{outage}");
+            match (outage.group, outage.cause) {
+                (None, Some(_)) => self.is_told |= self.store.say(clock, warn),
+                (None, None) if std::mem::take(&mut self.is_told) => {
+                    catch_panic(|| tracing::info!("{outage}"));
+                }
+                (None, None) => {}
+                (Some(_), Some(_)) => _ = self.group.say(clock, warn),
+                (Some(_), None) => _ = self.group_end.say(clock, info),
             }
         }
     }

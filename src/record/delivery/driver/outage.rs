@@ -6,6 +6,7 @@ use crate::record::event::Timestamp;
 use crate::record::stats::{DegradedGroup, SinkFailure};
 use crate::remote_state::RemoteState;
 
+use super::super::outage::Outage;
 use super::super::pending::{GroupIndex, Trouble};
 use super::{Driver, SILENCE};
 
@@ -35,8 +36,9 @@ impl Driver {
     }
 
     fn log_outage(&mut self) {
-        if let Some(failure) = &self.tally.last_failure {
-            self.alerts.unavailable(&self.clock, &self.name, failure);
+        if let Some(SinkFailure { text, since, .. }) = &self.tally.last_failure {
+            let outage = Outage { recording: &self.name, group: None, since: *since, cause: Some(text) };
+            self.alerts.log(&self.clock, &outage);
         }
     }
 
@@ -61,12 +63,12 @@ impl Driver {
             (None, Some(since)) => {
                 if away_since.is_none() {
                     let text = format!("no response from the sink for {} s", SILENCE.as_secs());
-                    let failure = SinkFailure { text, since, attempts: 1 };
-                    self.alerts.unavailable(&self.clock, &self.name, &failure);
-                    self.tally.last_failure = Some(failure);
+                    self.tally.last_failure = Some(SinkFailure { text, since, attempts: 1 });
+                    self.log_outage();
                 }
-                if let Some(failure) = &self.tally.last_failure {
-                    self.tally.panics += u64::from(self.alerts.begin(&self.name, since, &failure.text));
+                if let Some(SinkFailure { text, .. }) = &self.tally.last_failure {
+                    let outage = Outage { recording: &self.name, group: None, since, cause: Some(text) };
+                    self.tally.panics += u64::from(self.alerts.report(&self.clock, &outage));
                 }
             }
             // When the recording ends, the store may still be unavailable, so the end of the outage
@@ -74,7 +76,8 @@ impl Driver {
             (Some(since), None) if !is_done => {
                 self.pending.groups.probe_closed();
                 self.has_new_groups = true;
-                self.tally.panics += u64::from(self.alerts.end(&self.name, since));
+                let outage = Outage { recording: &self.name, group: None, since, cause: None };
+                self.tally.panics += u64::from(self.alerts.report(&self.clock, &outage));
             }
             _ => {}
         }
@@ -191,8 +194,9 @@ impl Driver {
         for (group, trouble) in self.pending.groups.take_recovered() {
             self.has_new_groups = true;
             if trouble.is_told && !is_done {
-                let panicked = self.alerts.group_ends(&self.clock, &self.name, &group, trouble.since);
-                self.tally.panics += u64::from(panicked);
+                let (group, since) = (Some(&*group), trouble.since);
+                let outage = Outage { recording: &self.name, group, since, cause: None };
+                self.tally.panics += u64::from(self.alerts.report(&self.clock, &outage));
             }
         }
         // An outage of the store is reported once, and not for each of its groups.
@@ -226,9 +230,9 @@ impl Driver {
             return;
         }
         self.has_new_groups = true;
-        let (name, since, text) = (entry.name.clone(), trouble.since, trouble.text.clone());
-        let panicked = self.alerts.group_begins(&self.clock, &self.name, &name, since, &text);
-        self.tally.panics += u64::from(panicked);
+        let (group, cause) = (Some(&*entry.name), Some(&*trouble.text));
+        let outage = Outage { recording: &self.name, group, since: trouble.since, cause };
+        self.tally.panics += u64::from(self.alerts.report(&self.clock, &outage));
     }
 
     /// Returns the degraded groups for the statistics.
