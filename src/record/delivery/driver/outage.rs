@@ -163,16 +163,6 @@ impl Driver {
 
     // ── groups ──
 
-    /// Returns the time at which a group becomes slow if the sink has not responded to an operation
-    /// in progress by then.
-    fn next_slow(&mut self) -> Option<Duration> {
-        if !self.pending.groups.are_several() {
-            return None;
-        }
-        let now = self.moment_after(Duration::ZERO);
-        self.pending.judge_slow(now)
-    }
-
     /// Returns the time at which the next closed group may be probed.
     pub(super) fn next_probe(&self) -> Option<Duration> {
         if self.pending.groups.sick().is_empty() || self.free_places() == 0 {
@@ -188,8 +178,8 @@ impl Driver {
         if !self.pending.groups.are_several() {
             return;
         }
-        self.slow_at = self.next_slow();
         let now = self.moment_after(Duration::ZERO);
+        self.slow_at = self.pending.judge_slow(now);
         self.pending.groups.forget_troubles(now);
         for (group, trouble) in self.pending.groups.take_recovered() {
             self.has_new_groups = true;

@@ -95,10 +95,7 @@ impl Groups {
         under_way: impl Iterator<Item = (GroupIndex, Duration)>,
         now: Duration,
     ) -> Option<Duration> {
-        if !self.are_several() {
-            return None;
-        }
-        let mut next = None;
+        let mut next = None::<Duration>;
         for (group, since) in under_way {
             if self.at(group).is_slow {
                 continue;
@@ -112,7 +109,7 @@ impl Groups {
             if at <= now {
                 self.set_slow(group, limit);
             } else {
-                next = next.map_or(Some(at), |next: Duration| Some(next.min(at)));
+                next = Some(next.map_or(at, |next| next.min(at)));
             }
         }
         next
