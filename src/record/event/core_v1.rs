@@ -424,7 +424,12 @@ impl Event {
     /// Returns the second object involved in the event, or `None` if the event does not name a
     /// second object.
     pub fn related(&self) -> Option<&ObjectReference> {
-        self.rare().related.as_ref()
+        self.related_field().as_ref()
+    }
+
+    #[allow(clippy::ref_option, reason = "serde's signature")]
+    pub(super) fn related_field(&self) -> &Option<ObjectReference> {
+        &self.rare().related
     }
 
     /// Sets [`related`](Self::related).

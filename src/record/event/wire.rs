@@ -32,37 +32,38 @@ use super::wire_fields::{
 
 /// The fields of the document, in the order in which they are serialised.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct EventOut<'a> {
+#[serde(remote = "Event", rename_all = "camelCase")]
+struct EventOut {
+    #[serde(skip_serializing_if = "is_empty", getter = "Event::kind")]
+    kind: Text,
+    #[serde(skip_serializing_if = "is_empty", getter = "Event::api_version")]
+    api_version: Text,
+    metadata: ObjectMeta,
+    involved_object: ObjectReference,
     #[serde(skip_serializing_if = "is_empty")]
-    kind: &'a Text,
+    reason: Text,
     #[serde(skip_serializing_if = "is_empty")]
-    api_version: &'a Text,
-    metadata: &'a ObjectMeta,
-    involved_object: &'a ObjectReference,
-    #[serde(skip_serializing_if = "is_empty")]
-    reason: &'a Text,
-    #[serde(skip_serializing_if = "is_empty")]
-    message: &'a Text,
-    source: &'a EventSource,
+    message: Text,
+    source: EventSource,
     #[serde(serialize_with = "write_seconds")]
     first_timestamp: Option<Timestamp>,
     #[serde(serialize_with = "write_seconds")]
     last_timestamp: Option<Timestamp>,
     #[serde(skip_serializing_if = "is_zero")]
     count: i32,
-    #[serde(skip_serializing_if = "is_empty")]
-    r#type: &'a Text,
-    #[serde(serialize_with = "write_micros")]
+    #[serde(rename = "type", skip_serializing_if = "is_empty")]
+    type_: Text,
+    #[serde(serialize_with = "write_micros", getter = "Event::event_time")]
     event_time: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", getter = "Event::series")]
     series: Option<EventSeries>,
-    #[serde(skip_serializing_if = "is_empty")]
-    action: &'a Text,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    related: Option<&'a ObjectReference>,
-    reporting_component: &'a Text,
-    reporting_instance: &'a Text,
+    #[serde(skip_serializing_if = "is_empty", getter = "Event::action")]
+    action: Text,
+    #[serde(skip_serializing_if = "Option::is_none", getter = "Event::related_field")]
+    related: Option<ObjectReference>,
+    #[serde(rename = "reportingComponent")]
+    reporting_controller: Text,
+    reporting_instance: Text,
 }
 
 #[derive(Deserialize)]
@@ -197,26 +198,7 @@ impl EventIn {
 /// [`Event::to_json`].
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        EventOut {
-            kind: self.kind(),
-            api_version: self.api_version(),
-            metadata: &self.metadata,
-            involved_object: &self.involved_object,
-            reason: &self.reason,
-            message: &self.message,
-            source: &self.source,
-            first_timestamp: self.first_timestamp,
-            last_timestamp: self.last_timestamp,
-            count: self.count,
-            r#type: &self.type_,
-            event_time: self.event_time(),
-            series: self.series(),
-            action: self.action(),
-            related: self.related(),
-            reporting_component: &self.reporting_controller,
-            reporting_instance: &self.reporting_instance,
-        }
-        .serialize(serializer)
+        EventOut::serialize(self, serializer)
     }
 }
 
@@ -255,26 +237,27 @@ impl<'de> Deserialize<'de> for Event {
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ObjectMetaOut<'a> {
+#[serde(remote = "ObjectMeta", rename_all = "camelCase")]
+struct ObjectMetaOut {
     #[serde(skip_serializing_if = "is_empty")]
-    name: &'a Text,
+    name: Text,
+    #[serde(skip_serializing_if = "is_empty", getter = "ObjectMeta::generate_name")]
+    generate_name: Text,
     #[serde(skip_serializing_if = "is_empty")]
-    generate_name: &'a Text,
-    #[serde(skip_serializing_if = "is_empty")]
-    namespace: &'a Text,
-    #[serde(skip_serializing_if = "is_empty")]
-    self_link: &'a Text,
-    #[serde(skip_serializing_if = "is_empty")]
-    uid: &'a Text,
-    #[serde(skip_serializing_if = "is_empty")]
-    resource_version: &'a Text,
+    namespace: Text,
+    #[serde(skip_serializing_if = "is_empty", getter = "ObjectMeta::self_link")]
+    self_link: Text,
+    #[serde(skip_serializing_if = "is_empty", getter = "ObjectMeta::uid")]
+    uid: Text,
+    #[serde(skip_serializing_if = "is_empty", getter = "ObjectMeta::resource_version")]
+    resource_version: Text,
     #[serde(skip_serializing_if = "is_unset", serialize_with = "write_seconds")]
+    #[serde(getter = "ObjectMeta::creation_timestamp")]
     creation_timestamp: Option<Timestamp>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    labels: &'a BTreeMap<Text, Text>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    annotations: &'a BTreeMap<Text, Text>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", getter = "ObjectMeta::labels")]
+    labels: BTreeMap<Text, Text>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", getter = "ObjectMeta::annotations")]
+    annotations: BTreeMap<Text, Text>,
 }
 
 #[derive(Deserialize)]
@@ -302,18 +285,7 @@ struct ObjectMetaIn {
 
 impl Serialize for ObjectMeta {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        ObjectMetaOut {
-            name: &self.name,
-            generate_name: self.generate_name(),
-            namespace: &self.namespace,
-            self_link: self.self_link(),
-            uid: self.uid(),
-            resource_version: self.resource_version(),
-            creation_timestamp: self.creation_timestamp(),
-            labels: self.labels(),
-            annotations: self.annotations(),
-        }
-        .serialize(serializer)
+        ObjectMetaOut::serialize(self, serializer)
     }
 }
 
