@@ -93,22 +93,17 @@ struct EventIn {
     r#type: Text,
     #[serde(default, deserialize_with = "read_time")]
     event_time: Option<Timestamp>,
-    #[serde(default)]
     series: Option<EventSeries>,
     #[serde(default, deserialize_with = "nullable")]
     action: Text,
-    #[serde(default)]
     related: Option<ObjectReference>,
     #[serde(default, deserialize_with = "nullable")]
     reporting_component: Text,
     #[serde(default, deserialize_with = "nullable")]
     reporting_instance: Text,
     // The fields whose names differ in events.k8s.io/v1.
-    #[serde(default)]
     regarding: Option<ObjectReference>,
-    #[serde(default)]
     note: Option<Text>,
-    #[serde(default)]
     reporting_controller: Option<Text>,
     #[serde(default, deserialize_with = "nullable")]
     deprecated_source: EventSource,
@@ -119,9 +114,7 @@ struct EventIn {
     #[serde(default, deserialize_with = "nullable")]
     deprecated_count: i32,
     // The remaining fields do not belong to an event, but to other documents that contain events.
-    #[serde(default)]
     items: Option<IgnoredAny>,
-    #[serde(default)]
     object: Option<IgnoredAny>,
 }
 
