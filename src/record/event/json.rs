@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::core_v1::Event;
 use super::json_writer;
-use super::wire_events_v1::EventsV1Out;
+use super::wire_events_v1::EventsV1;
 use crate::escape::escape;
 
 impl Event {
@@ -66,7 +66,7 @@ impl Event {
     /// ```
     #[doc(alias = "events.k8s.io")]
     pub fn to_events_v1_json(&self) -> String {
-        json_writer::to_string(&EventsV1Out::new(self), 896 + self.message.len())
+        json_writer::to_string(&EventsV1(self), 896 + self.message.len())
     }
 
     /// Parses a core/v1 or events.k8s.io/v1 Event, as returned by an API server or by

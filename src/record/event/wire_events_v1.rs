@@ -13,39 +13,54 @@ use super::text::Text;
 use super::timestamp::Timestamp;
 use super::wire_fields::{is_empty, is_zero, write_micros, write_seconds};
 
+/// An event that is serialised in this format.
+#[derive(Serialize)]
+pub(super) struct EventsV1<'a>(#[serde(serialize_with = "EventsV1Out::serialize")] pub(super) &'a Event);
+
 /// The fields of the document, in the order in which they are serialised.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct EventsV1Out<'a> {
-    kind: &'static str,
+#[serde(remote = "Event", tag = "kind", rename = "Event", rename_all = "camelCase")]
+struct EventsV1Out {
+    #[serde(getter = "api_version")]
     api_version: &'static str,
-    metadata: &'a ObjectMeta,
-    #[serde(serialize_with = "write_micros")]
+    metadata: ObjectMeta,
+    #[serde(serialize_with = "write_micros", getter = "Event::event_time")]
     event_time: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", getter = "series")]
     series: Option<SeriesOut>,
     #[serde(skip_serializing_if = "is_empty")]
-    reporting_controller: &'a Text,
+    reporting_controller: Text,
     #[serde(skip_serializing_if = "is_empty")]
-    reporting_instance: &'a Text,
+    reporting_instance: Text,
+    #[serde(skip_serializing_if = "is_empty", getter = "Event::action")]
+    action: Text,
     #[serde(skip_serializing_if = "is_empty")]
-    action: &'a Text,
-    #[serde(skip_serializing_if = "is_empty")]
-    reason: &'a Text,
-    regarding: &'a ObjectReference,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    related: Option<&'a ObjectReference>,
-    #[serde(skip_serializing_if = "is_empty")]
-    note: &'a Text,
-    #[serde(skip_serializing_if = "is_empty")]
-    r#type: &'a Text,
-    deprecated_source: &'a EventSource,
-    #[serde(serialize_with = "write_seconds")]
-    deprecated_first_timestamp: Option<Timestamp>,
-    #[serde(serialize_with = "write_seconds")]
-    deprecated_last_timestamp: Option<Timestamp>,
-    #[serde(skip_serializing_if = "is_zero")]
-    deprecated_count: i32,
+    reason: Text,
+    #[serde(rename = "regarding")]
+    involved_object: ObjectReference,
+    #[serde(skip_serializing_if = "Option::is_none", getter = "Event::related_field")]
+    related: Option<ObjectReference>,
+    #[serde(rename = "note", skip_serializing_if = "is_empty")]
+    message: Text,
+    #[serde(rename = "type", skip_serializing_if = "is_empty")]
+    type_: Text,
+    #[serde(rename = "deprecatedSource")]
+    source: EventSource,
+    #[serde(rename = "deprecatedFirstTimestamp", serialize_with = "write_seconds")]
+    first_timestamp: Option<Timestamp>,
+    #[serde(rename = "deprecatedLastTimestamp", serialize_with = "write_seconds")]
+    last_timestamp: Option<Timestamp>,
+    #[serde(rename = "deprecatedCount", skip_serializing_if = "is_zero")]
+    count: i32,
+}
+
+fn api_version(_: &Event) -> &'static str {
+    "events.k8s.io/v1"
+}
+
+fn series(event: &Event) -> Option<SeriesOut> {
+    let EventSeries { count, last_observed_time } = event.series()?;
+    Some(SeriesOut { count, last_observed_time })
 }
 
 /// A series whose count is serialised even if the count is 0.
@@ -55,34 +70,4 @@ struct SeriesOut {
     count: i32,
     #[serde(serialize_with = "write_micros")]
     last_observed_time: Option<Timestamp>,
-}
-
-impl<'a> EventsV1Out<'a> {
-    pub(super) fn new(event: &'a Event) -> Self {
-        Self {
-            kind: "Event",
-            api_version: "events.k8s.io/v1",
-            metadata: &event.metadata,
-            event_time: event.event_time(),
-            series: event.series().map(SeriesOut::from),
-            reporting_controller: &event.reporting_controller,
-            reporting_instance: &event.reporting_instance,
-            action: event.action(),
-            reason: &event.reason,
-            regarding: &event.involved_object,
-            related: event.related(),
-            note: &event.message,
-            r#type: &event.type_,
-            deprecated_source: &event.source,
-            deprecated_first_timestamp: event.first_timestamp,
-            deprecated_last_timestamp: event.last_timestamp,
-            deprecated_count: event.count,
-        }
-    }
-}
-
-impl From<EventSeries> for SeriesOut {
-    fn from(series: EventSeries) -> Self {
-        Self { count: series.count, last_observed_time: series.last_observed_time }
-    }
 }
