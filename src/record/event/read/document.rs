@@ -28,15 +28,10 @@ pub(super) struct Contents {
 }
 
 struct Part {
-    values: Values,
+    values: std::vec::IntoIter<Value>,
     is_deleted: bool,
     /// The number of envelopes, lists and encoded strings that enclose the values.
     depth: usize,
-}
-
-enum Values {
-    One(Value),
-    Many(std::vec::IntoIter<Value>),
 }
 
 /// Returns an iterator over the contents of a document.
@@ -44,16 +39,16 @@ pub(super) fn read(json: &[u8]) -> Contents {
     let json = String::from_utf8_lossy(json);
     // Most documents are plain events, so the slower path runs only if reading the document as an
     // event fails.
+    let mut contents = Contents::default();
     if let Some(event) = Event::from_json(&json).ok().filter(is_one) {
-        return Contents { first: Some(Ok((event, false))), rest: Vec::new() };
+        contents.first = Some(Ok((event, false)));
+        return contents;
     }
     match value(json) {
-        Ok(value) => Contents {
-            first: None,
-            rest: vec![Part { values: Values::One(value), is_deleted: false, depth: 0 }],
-        },
-        Err(error) => Contents { first: Some(Err((Kind::Malformed, error))), rest: Vec::new() },
+        Ok(value) => contents.add(vec![value], false, 0),
+        Err(error) => contents.first = Some(Err((Kind::Malformed, error))),
     }
+    contents
 }
 
 impl Iterator for Contents {
@@ -66,29 +61,20 @@ impl Iterator for Contents {
         loop {
             let part = self.rest.last_mut()?;
             let (is_deleted, depth) = (part.is_deleted, part.depth);
-            let value = match &mut part.values {
-                Values::One(value) => {
-                    let value = value.take();
-                    self.rest.pop();
-                    Some(value)
-                }
-                Values::Many(values) => values.next(),
+            let Some(value) = part.values.next() else {
+                self.rest.pop();
+                continue;
             };
-            match value {
-                None => drop(self.rest.pop()),
-                Some(value) => {
-                    if let Some(found) = self.examine(value, is_deleted, depth) {
-                        return Some(found);
-                    }
-                }
+            if let Some(found) = self.examine(value, is_deleted, depth) {
+                return Some(found);
             }
         }
     }
 }
 
 impl Contents {
-    fn add(&mut self, values: Values, is_deleted: bool, depth: usize) {
-        self.rest.push(Part { values, is_deleted, depth: depth + 1 });
+    fn add(&mut self, values: Vec<Value>, is_deleted: bool, depth: usize) {
+        self.rest.push(Part { values: values.into_iter(), is_deleted, depth });
     }
 
     /// If the value is an event, returns the event. If the value is a list, an envelope or a string
@@ -102,7 +88,7 @@ impl Contents {
             // In logs, an event is often encoded as a string.
             Value::String(text) if can_wrap && text.trim_start().starts_with('{') => {
                 let Ok(value) = serde_json::from_str(&text) else { return Some(not_an_event("a text")) };
-                self.add(Values::One(value), is_deleted, depth);
+                self.add(vec![value], is_deleted, depth + 1);
                 return None;
             }
             other => return Some(not_an_event(described(&other))),
@@ -110,7 +96,7 @@ impl Contents {
         if let Some(items) = items(&mut object) {
             match items {
                 Value::Array(items) if can_wrap => {
-                    self.add(Values::Many(items.into_iter()), is_deleted, depth);
+                    self.add(items, is_deleted, depth + 1);
                     return None;
                 }
                 // Go's encoder may write an empty list as `null`.
@@ -123,7 +109,7 @@ impl Contents {
             return None;
         }
         if let Some(inner) = wrapped(&mut object).filter(|_| can_wrap) {
-            self.add(Values::One(inner), is_deleted || says_deleted(&object), depth);
+            self.add(vec![inner], is_deleted || says_deleted(&object), depth + 1);
             return None;
         }
         Some(event(object, is_deleted))
