@@ -259,7 +259,7 @@ impl Access<'_> {
         let Self { entries: Entries { base, events, .. }, uses } = self;
         let base_hash = uses.base;
         let is = |slot: &Slot<EventEntry>| key.is(&slot.value.key);
-        let make = || EventEntry { key: key.to_key(base_hash, base), seen: Seen::nothing() };
+        let make = || EventEntry { key: key.to_key(base_hash, base), seen: Seen::default() };
         let slot = events.get_or_insert_with(key.hash, is, || uses.add(EVENTS, key.hash, make()));
         uses.order[EVENTS].touch(slot.place);
         &mut slot.value
@@ -269,7 +269,7 @@ impl Access<'_> {
     pub(super) fn event_of(&mut self, key: &Arc<Key>) -> &mut Seen {
         let Self { entries, uses } = self;
         let is = |slot: &Slot<EventEntry>| is_same(key, &slot.value.key);
-        let make = || EventEntry { key: key.clone(), seen: Seen::nothing() };
+        let make = || EventEntry { key: key.clone(), seen: Seen::default() };
         let slot = entries.events.get_or_insert_with(key.hash, is, || uses.add(EVENTS, key.hash, make()));
         uses.order[EVENTS].touch(slot.place);
         &mut slot.value.seen

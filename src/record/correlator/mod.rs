@@ -294,7 +294,7 @@ impl EventCorrelator {
         self.with_base_of(key, |access| match named(key, [decided, &stored.name], access) {
             Some(seen) => {
                 seen.confirm(&stored, key.0.is_of_group());
-                seen.name().clone()
+                seen.stored.name.clone()
             }
             None => stored.name,
         })
@@ -305,7 +305,7 @@ impl EventCorrelator {
     pub(crate) fn rename(&self, key: &CorrelationKey, decided: &Text, name: &Text) {
         self.with_base_of(key, |access| {
             if let Some(seen) = named(key, [decided, decided], access) {
-                seen.rename(name.clone());
+                seen.stored.name = name.clone();
             }
         });
     }
@@ -373,7 +373,7 @@ impl EventCorrelator {
         };
         let mut observed = folded.unwrap_or_else(|| {
             let EventEntry { key, seen } = access.event(KeyRef::event(lookup));
-            let (is_repeat, is_known) = (seen.count(), seen.has_passed());
+            let (is_repeat, is_known) = (seen.count(), seen.has_passed);
             if !is_repeat {
                 seen.store(event);
             }
@@ -381,9 +381,9 @@ impl EventCorrelator {
                 seen.pass();
             }
             // Nothing is cloned for an event that is already known to be skipped.
-            let entry = || ObservedEntry { key: key.clone(), stored: is_repeat.then(|| seen.stored()) };
+            let entry = || ObservedEntry { key: key.clone(), stored: is_repeat.then(|| seen.stored.clone()) };
             let entry = (passes || holds && is_repeat && is_known).then(entry);
-            Observed { is_folded: false, is_repeat, is_known, is_noted: seen.has_passed(), entry }
+            Observed { is_folded: false, is_repeat, is_known, is_noted: seen.has_passed, entry }
         });
         let is_wanted = passes || holds && observed.is_repeat && observed.is_known;
         observed.entry = observed.entry.filter(|_| is_wanted);
@@ -414,7 +414,7 @@ impl EventCorrelator {
         access: &mut Access<'_>,
     ) -> Observed {
         let EventEntry { key, seen } = access.event(key);
-        let (is_repeat, is_known) = (seen.count(), seen.has_passed());
+        let (is_repeat, is_known) = (seen.count(), seen.has_passed);
         if !is_repeat {
             let object = &lookup.event.involved_object.name;
             let number = self.clock.numbers().share(name::hash(object), lookup.now.name_number());
@@ -423,8 +423,8 @@ impl EventCorrelator {
         if notes {
             seen.pass();
         }
-        let entry = Some(ObservedEntry { key: key.clone(), stored: Some(seen.stored()) });
-        Observed { is_folded: true, is_repeat, is_known, is_noted: seen.has_passed(), entry }
+        let entry = Some(ObservedEntry { key: key.clone(), stored: Some(seen.stored.clone()) });
+        Observed { is_folded: true, is_repeat, is_known, is_noted: seen.has_passed, entry }
     }
 
     /// Runs the last stage with the user-supplied key, which is derived from the event as it would
@@ -452,7 +452,7 @@ enum Fold {
 
 /// Returns a key's entry if the entry has one of the given names.
 fn named<'a>(key: &CorrelationKey, names: [&Text; 2], access: &'a mut Access<'_>) -> Option<&'a mut Seen> {
-    access.find_event(&key.0).filter(|seen| names.contains(&seen.name()))
+    access.find_event(&key.0).filter(|seen| names.contains(&&seen.stored.name))
 }
 
 impl fmt::Debug for EventCorrelator {

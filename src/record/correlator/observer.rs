@@ -6,20 +6,18 @@ use crate::record::event::{Event, Stored, Text, Timestamp};
 use crate::sync::Arc;
 
 /// The known state of an event that has been seen, which is the state that the store should have.
+///
+/// The default is the state of an event that has not been seen, with a count of zero. An event that
+/// arrived with a count of zero or less therefore counts as new when it is seen again.
+#[derive(Default)]
 pub(super) struct Seen {
-    stored: Stored,
+    pub(super) stored: Stored,
     /// Whether an occurrence has passed the spam filter, which means that the store has the event
     /// or is due to receive it.
-    has_passed: bool,
+    pub(super) has_passed: bool,
 }
 
 impl Seen {
-    /// Returns the state of an event that has not been seen, with a count of zero. An event that
-    /// arrived with a count of zero or less therefore counts as new when it is seen again.
-    pub(super) fn nothing() -> Self {
-        Self { stored: Stored::default(), has_passed: false }
-    }
-
     /// Counts one more occurrence if the event has been seen before. Returns whether the event has
     /// been seen before.
     pub(super) fn count(&mut self) -> bool {
@@ -29,16 +27,6 @@ impl Seen {
             *count = count.saturating_add(1);
         }
         is_repeat
-    }
-
-    /// Returns the stored fields for the repeat that has just been counted.
-    pub(super) fn stored(&self) -> Stored {
-        self.stored.clone()
-    }
-
-    /// Returns whether an occurrence has passed the spam filter.
-    pub(super) fn has_passed(&self) -> bool {
-        self.has_passed
     }
 
     /// Notes that an occurrence has passed the spam filter.
@@ -54,14 +42,6 @@ impl Seen {
     /// Records that the first occurrence of an event created by the correlator itself is stored.
     pub(super) fn store_own(&mut self, name: Text, now: Timestamp) {
         self.stored = Stored { name, count: 1, first_timestamp: Some(now), ..Stored::default() };
-    }
-
-    pub(super) fn name(&self) -> &Text {
-        &self.stored.name
-    }
-
-    pub(super) fn rename(&mut self, name: Text) {
-        self.stored.name = name;
     }
 
     /// Records the store's response for an event. If `keeps_name` is true, an event that has been
