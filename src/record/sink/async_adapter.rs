@@ -235,7 +235,14 @@ struct Limit {
 impl Limit {
     /// Performs an operation within the time limit.
     async fn perform<S: AsyncEventSink>(&self, sink: &S, op: &SinkOp) -> Result<Event, SinkError> {
-        match self.within(catch_panic_in(op.apply_to_async(sink))).await {
+        let answer = async {
+            match op {
+                SinkOp::Create(event) => sink.create(event).await,
+                SinkOp::Update(event) => sink.update(event).await,
+                SinkOp::Patch(event) => sink.patch(event).await,
+            }
+        };
+        match self.within(catch_panic_in(answer)).await {
             Some(Ok(answer)) => answer,
             Some(Err(text)) => Err(SinkError::panicked(&text)),
             None => Err(SinkError::new(

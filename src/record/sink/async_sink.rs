@@ -9,7 +9,6 @@ use crate::sync::Arc;
 use super::contract::{NO_UPDATE, REFRESH_EVERY};
 use super::error::SinkError;
 use super::needed_thread::NeededThread;
-use super::op::SinkOp;
 use super::order::WriteOrder;
 
 /// A store for events whose methods return futures. This trait is the counterpart of
@@ -211,20 +210,6 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     fn group<'e>(&self, event: &'e Event) -> &'e str {
         let _ = event;
         ""
-    }
-}
-
-impl SinkOp {
-    /// Performs the operation on an asynchronous store and returns the result.
-    pub(crate) async fn apply_to_async<S: AsyncEventSink + ?Sized>(
-        &self,
-        sink: &S,
-    ) -> Result<Event, SinkError> {
-        match self {
-            Self::Create(event) => sink.create(event).await,
-            Self::Update(event) => sink.update(event).await,
-            Self::Patch(event) => sink.patch(event).await,
-        }
     }
 }
 
