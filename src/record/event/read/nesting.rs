@@ -33,11 +33,13 @@ pub(super) struct Nesting {
     arrays: u128,
     /// The last byte read that is not whitespace. After a string, this is the closing quote.
     last: u8,
-    /// A lower bound on the number of values read so far.
-    values: usize,
-    is_in_string: bool,
+    /// A lower bound on the number of values read so far, which is the number of arrays, objects
+    /// and commas.
+    pub(super) values: usize,
+    pub(super) is_in_string: bool,
     is_escaped: bool,
-    string_len: usize,
+    /// The length, in input bytes, of the part of the current string that has been read so far.
+    pub(super) string_len: usize,
     /// The number of bytes of `items` that the current key of the outermost object has matched so
     /// far.
     spelled: Option<usize>,
@@ -48,22 +50,6 @@ impl Nesting {
     /// Returns the state inside an object, directly after the object's `items` array.
     pub(super) fn behind_items() -> Self {
         Self { depth: 1, last: b']', ..Self::default() }
-    }
-
-    pub(super) fn is_in_string(&self) -> bool {
-        self.is_in_string
-    }
-
-    /// Returns the length, in input bytes, of the part of the current string that has been read so
-    /// far.
-    pub(super) fn string_len(&self) -> usize {
-        self.string_len
-    }
-
-    /// Returns a lower bound on the number of values read so far. The bound is the number of
-    /// arrays, objects and commas.
-    pub(super) fn values(&self) -> usize {
-        self.values
     }
 
     /// Returns whether the value consists of a single string that is now complete.

@@ -227,13 +227,13 @@ impl Scanner {
     fn value(&mut self, bytes: &[u8]) -> (usize, Option<Piece>) {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
-            if self.nesting.is_in_string() {
+            if self.nesting.is_in_string {
                 let (done, is_whole) = self.nesting.string(&bytes[at..]);
                 at += done;
                 if !is_whole {
                     return (at, Some(self.wrong("a string is not terminated on its line", &bytes[..at])));
                 }
-                if self.nesting.string_len() > MAX_STRING {
+                if self.nesting.string_len > MAX_STRING {
                     self.dropped.get_or_insert("a string");
                 }
                 if self.nesting.is_whole() {
@@ -264,7 +264,7 @@ impl Scanner {
     fn outside_string(&mut self, byte: u8, bytes: &[u8], at: usize) -> Option<(usize, Option<Piece>)> {
         match self.nesting.next(byte) {
             Next::Goes => {
-                if self.nesting.values() > MAX_VALUES {
+                if self.nesting.values > MAX_VALUES {
                     self.dropped.get_or_insert("the number of its values");
                 }
             }
