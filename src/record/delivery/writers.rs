@@ -212,14 +212,6 @@ impl Drop for Writers {
     }
 }
 
-/// The state of the queue when a writer took its operations.
-struct Next {
-    /// Whether no more operations will follow.
-    is_closed: bool,
-    /// Whether the driver may now be able to give more work to the writers.
-    has_news: bool,
-}
-
 /// A writer, which runs on its own thread.
 struct Writer<S> {
     sink: Arc<S>,
@@ -244,7 +236,7 @@ impl<S: EventSink> Writer<S> {
     fn work(&self, parker: &Parker) {
         let (mut ops, mut has_worked) = (Ops::default(), false);
         loop {
-            let Next { is_closed, has_news } = self.next(&mut ops);
+            let (is_closed, has_news) = self.next(&mut ops);
             let is_empty = ops.ids.is_empty();
             if is_empty && is_closed {
                 break;
@@ -267,7 +259,9 @@ impl<S: EventSink> Writer<S> {
     }
 
     /// Takes the next operations. If there are no operations, this writer is idle from now on.
-    fn next(&self, ops: &mut Ops) -> Next {
+    /// Returns whether no more operations will follow, and whether the driver may now be able to
+    /// give more work to the writers.
+    fn next(&self, ops: &mut Ops) -> (bool, bool) {
         let mut queue = self.queue.lock();
         let at = queue.idle.iter().position(|idle| *idle == self.number);
         let most = queue.share.min(queue.ops.len());
@@ -289,7 +283,7 @@ impl<S: EventSink> Writer<S> {
         let is_new = if most == 0 { at.is_none() } else { queue.ops.is_empty() };
         let has_news = is_new && !queue.idle.is_empty();
         queue.has_news |= has_news;
-        Next { is_closed: queue.is_closed, has_news }
+        (queue.is_closed, has_news)
     }
 
     fn perform_one_by_one(&self, ops: &mut Ops) {
