@@ -28,18 +28,10 @@ pub(super) fn described(event: &Event) -> String {
 /// assert_eq!(rules::namespace_of(&event), "kube-system");
 /// ```
 pub fn namespace_of(event: &Event) -> &str {
-    match event.metadata.namespace.as_str() {
-        "" => home(event),
-        namespace => namespace,
-    }
-}
-
-/// Returns the namespace of the event's object, or `default` if the object has no namespace.
-/// client-go and the API server choose the namespace in the same way.
-fn home(event: &Event) -> &str {
-    match event.involved_object.namespace.as_str() {
-        "" => "default",
-        namespace => namespace,
+    // client-go and the API server choose the namespace in the same way.
+    match (event.metadata.namespace.as_str(), event.involved_object.namespace.as_str()) {
+        ("", "") => "default",
+        ("", namespace) | (namespace, _) => namespace,
     }
 }
 
