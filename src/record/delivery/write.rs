@@ -29,12 +29,6 @@ impl WriteKey {
     }
 }
 
-impl From<CorrelationKey> for WriteKey {
-    fn from(key: CorrelationKey) -> Self {
-        Self::Correlated(key)
-    }
-}
-
 /// Operations and their IDs. Where possible, whole lists are moved instead of single operations,
 /// because events are large.
 #[derive(Default)]

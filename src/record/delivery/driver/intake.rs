@@ -97,14 +97,15 @@ impl Driver {
     fn correlate(&mut self, event: &Event, offset: u64, now: Duration) {
         match catch_panic_message(|| self.correlator.decide(event, true)) {
             Ok(Correlation::Create { event, key }) => {
-                self.admit(key.into(), Write::of(event, offset, true), now);
+                self.admit(WriteKey::Correlated(key), Write::of(event, offset, true), now);
             }
             Ok(Correlation::Update { event, key }) => {
-                self.admit(key.into(), Write::of(event, offset, false), now);
+                self.admit(WriteKey::Correlated(key), Write::of(event, offset, false), now);
             }
             Ok(Correlation::Held { event: state, key }) => {
                 self.report_skip(event);
-                self.decided += self.pending.hold(key.into(), Write::of(state, offset, false), now);
+                self.decided +=
+                    self.pending.hold(WriteKey::Correlated(key), Write::of(state, offset, false), now);
             }
             Ok(Correlation::Skip) => {
                 self.report_skip(event);
