@@ -246,7 +246,7 @@ impl EventCorrelator {
             return if is_held { Correlation::Held { event, key } } else { Correlation::Skip };
         }
         if !is_noted {
-            self.with_base_of(&key, |access| access.find_event(&key.0).map(Seen::pass));
+            self.with_base_of(&key, |access| access.find_event(&key.0).map(|seen| seen.has_passed = true));
         }
         if is_repeat { Correlation::Update { event, key } } else { Correlation::Create { event, key } }
     }
@@ -373,13 +373,7 @@ impl EventCorrelator {
         };
         let mut observed = folded.unwrap_or_else(|| {
             let EventEntry { key, seen } = access.event(KeyRef::event(lookup));
-            let (is_repeat, is_known) = (seen.count(), seen.has_passed);
-            if !is_repeat {
-                seen.store(event);
-            }
-            if notes {
-                seen.pass();
-            }
+            let (is_repeat, is_known) = seen.observe(notes, || Stored::from(event));
             // Nothing is cloned for an event that is already known to be skipped.
             let entry = || ObservedEntry { key: key.clone(), stored: is_repeat.then(|| seen.stored.clone()) };
             let entry = (passes || holds && is_repeat && is_known).then(entry);
@@ -414,15 +408,12 @@ impl EventCorrelator {
         access: &mut Access<'_>,
     ) -> Observed {
         let EventEntry { key, seen } = access.event(key);
-        let (is_repeat, is_known) = (seen.count(), seen.has_passed);
-        if !is_repeat {
+        let (is_repeat, is_known) = seen.observe(notes, || {
             let object = &lookup.event.involved_object.name;
             let number = self.clock.numbers().share(name::hash(object), lookup.now.name_number());
-            seen.store_own(name::plain(object, number), lookup.now);
-        }
-        if notes {
-            seen.pass();
-        }
+            let (name, first_timestamp) = (name::plain(object, number), Some(lookup.now));
+            Stored { name, count: 1, first_timestamp, ..Stored::default() }
+        });
         let entry = Some(ObservedEntry { key: key.clone(), stored: Some(seen.stored.clone()) });
         Observed { is_folded: true, is_repeat, is_known, is_noted: seen.has_passed, entry }
     }

@@ -2,7 +2,7 @@
 //! separately.
 
 use super::key::Key;
-use crate::record::event::{Event, Stored, Text, Timestamp};
+use crate::record::event::{Event, Stored};
 use crate::sync::Arc;
 
 /// The known state of an event that has been seen, which is the state that the store should have.
@@ -18,30 +18,19 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Counts one more occurrence if the event has been seen before. Returns whether the event has
-    /// been seen before.
-    pub(super) fn count(&mut self) -> bool {
-        let count = &mut self.stored.count;
-        let is_repeat = *count > 0;
+    /// Counts one more occurrence if the event has been seen before, and otherwise stores the
+    /// result of `first`. `passes` is true if the occurrence is known to pass the spam filter.
+    /// Returns whether the event has been seen before, and whether an earlier occurrence has passed
+    /// the spam filter.
+    pub(super) fn observe(&mut self, passes: bool, first: impl FnOnce() -> Stored) -> (bool, bool) {
+        let (is_repeat, is_known) = (self.stored.count > 0, self.has_passed);
         if is_repeat {
-            *count = count.saturating_add(1);
+            self.stored.count = self.stored.count.saturating_add(1);
+        } else {
+            self.stored = first();
         }
-        is_repeat
-    }
-
-    /// Notes that an occurrence has passed the spam filter.
-    pub(super) fn pass(&mut self) {
-        self.has_passed = true;
-    }
-
-    /// Records an event as stored.
-    pub(super) fn store(&mut self, event: &Event) {
-        self.stored = Stored::from(event);
-    }
-
-    /// Records that the first occurrence of an event created by the correlator itself is stored.
-    pub(super) fn store_own(&mut self, name: Text, now: Timestamp) {
-        self.stored = Stored { name, count: 1, first_timestamp: Some(now), ..Stored::default() };
+        self.has_passed |= passes;
+        (is_repeat, is_known)
     }
 
     /// Records the store's response for an event. If `keeps_name` is true, an event that has been
