@@ -225,17 +225,14 @@ impl SeriesMemory {
 
     /// Determines and sets the time when a series' held events are due to be written.
     fn set_due(&mut self, options: &SeriesOptions, place: Place) {
-        let every = options.refresh_every;
-        let Some(series) = self.series.get(place) else { return };
-        let refresh = series.written.saturating_add(every);
+        let Some(series) = self.series.get_mut(place) else { return };
+        let refresh = series.written.saturating_add(options.refresh_every);
         let due = match options.update {
             SeriesUpdate::Every(time) => refresh.min(series.written.saturating_add(time)),
             _ => refresh,
         };
-        if let Some(series) = self.series.get_mut(place) {
-            series.due = Some(due);
-            self.due.insert((due, place));
-        }
+        series.due = Some(due);
+        self.due.insert((due, place));
     }
 
     /// Requests a write that covers a series' held events. `in_hand` is the number of held events
