@@ -63,24 +63,15 @@ impl Recorder {
         type_: EventType,
         reason: impl Into<Text>,
     ) -> EventDraft<'_> {
-        EventDraft::new(self, object.into(), type_, reason.into())
+        let mut event = Event::default();
+        event.involved_object = object.into();
+        event.type_ = type_.into();
+        event.reason = reason.into();
+        EventDraft { recorder: self, event }
     }
 }
 
-impl<'r> EventDraft<'r> {
-    pub(super) fn new(
-        recorder: &'r Recorder,
-        object: ObjectReference,
-        type_: EventType,
-        reason: Text,
-    ) -> Self {
-        let mut event = Event::default();
-        event.involved_object = object;
-        event.type_ = type_.into();
-        event.reason = reason;
-        Self { recorder, event }
-    }
-
+impl EventDraft<'_> {
     /// Sets the message. Pass a string or `format_args!(..)`, which is formatted immediately.
     ///
     /// # Examples
