@@ -63,7 +63,11 @@ pub(super) struct Lease<K: Hash + Eq, T> {
 
 impl<K: Hash + Eq, T> Drop for Lease<K, T> {
     fn drop(&mut self) {
-        self.shared.leave(&self.key, self.topic, self.inbox);
+        // If no share is left in the topic, the topic is also removed.
+        self.shared.change(&self.key, self.topic, |topic| match self.inbox {
+            Some(inbox) => topic.inboxes.retain(|other| *other != inbox),
+            None => topic.watchers -= 1,
+        });
     }
 }
 
@@ -174,14 +178,6 @@ impl<K: Hash + Eq, T> Shared<K, T> {
         for inbox in &inboxes {
             inbox.close();
         }
-    }
-
-    /// Removes a lease's share in a topic. If no share is left, the topic is also removed.
-    fn leave(&self, key: &K, number: u64, inbox: Option<u64>) {
-        self.change(key, number, |topic| match inbox {
-            Some(inbox) => topic.inboxes.retain(|other| *other != inbox),
-            None => topic.watchers -= 1,
-        });
     }
 
     /// Changes a topic if it still exists, and removes the topic if it has no watchers after the
@@ -421,7 +417,9 @@ where
         // dropped, the reader first leaves the list. Its inbox then either already contains the
         // watcher or never receives the watcher.
         for inbox in this.inboxes.lock().iter().filter(|inbox| inbox.matches(key)) {
-            if let Ok(arrival) = Self::arrival(this, inbox, key.clone(), number, &bus) {
+            let lease =
+                Lease { shared: this.clone(), key: key.clone(), topic: number, inbox: Some(inbox.id) };
+            if let Ok(arrival) = Self::arrival(inbox, lease, &bus) {
                 inbox.add(arrival);
                 inboxes.push(inbox.id);
                 woken.push(inbox.clone());
@@ -433,13 +431,11 @@ where
 
     /// Registers a reader's watcher on a topic's bus.
     fn arrival(
-        this: &Arc<Self>,
         inbox: &Inbox<K, T>,
-        key: K,
-        topic: u64,
+        lease: Lease<K, T>,
         bus: &Broadcaster<T>,
     ) -> Result<Arrival<K, T>, WatchError> {
-        let lease = Lease { shared: this.clone(), key: key.clone(), topic, inbox: Some(inbox.id) };
+        let (key, topic) = (lease.key.clone(), lease.topic);
         let watcher = bus.watch_builder().options(inbox.options.clone()).lease(lease).watch()?;
         Ok(Arrival { key, topic, watcher })
     }
@@ -465,9 +461,8 @@ where
             }
         });
         for (lease, bus) in leased {
-            let (key, topic) = (lease.key.clone(), lease.topic);
-            match bus.watch_builder().options(inbox.options.clone()).lease(lease).watch() {
-                Ok(watcher) => inbox.add(Arrival { key, topic, watcher }),
+            match Self::arrival(inbox, lease, &bus) {
+                Ok(arrival) => inbox.add(arrival),
                 // The topic has just been removed, or all topics are being closed.
                 Err(WatchError::Closed) => {}
                 Err(error) => return Err(error),
