@@ -134,8 +134,8 @@ impl fmt::Debug for Clock {
 /// first call [`wait_for_waiters`](FakeClock::wait_for_waiters) to make sure that the other thread
 /// is waiting. Otherwise, the test could advance the clock before the other thread reads it.
 ///
-/// The clock drives `recv_timeout`, `recv_deadline`, `publish_timeout`, `wait_watchers`, the
-/// `WaitFor` limit, and every timed action of a recording. The deadlines of flushes, shutdowns,
+/// The clock drives `recv_timeout`, `recv_deadline`, `publish_timeout`, `wait_watchers`, `on_slow`,
+/// the `WaitFor` limit, and every timed action of a recording. The deadlines of flushes, shutdowns,
 /// joins and drops use real time, unless [`drive_the_end`](FakeClock::drive_the_end) was called.
 ///
 /// # Examples

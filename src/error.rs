@@ -434,7 +434,6 @@ impl BuildError {
     }
 
     /// Returns an error like [`new`](Self::new) unless the option's value is allowed.
-    #[cfg(any(feature = "recorder", feature = "topics"))]
     pub(crate) fn require(
         is_allowed: bool,
         option: &'static str,

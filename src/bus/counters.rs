@@ -235,10 +235,10 @@ pub struct WatcherStats {
     /// The largest number of events that the queue has held so far, not counting events from the
     /// history.
     pub high_water: u64,
-    /// How long at least the oldest event in the queue had been waiting when a monitor last looked.
+    /// How long at least the oldest event in the queue had been waiting at a monitor's last check.
     /// Zero if the queue was empty, or if the bus has no monitor
     /// ([`on_slow`](crate::Broadcaster::on_slow)). While the reader lags by a constant time, the
-    /// age is too low by at most an eighth, plus the time between two looks. In a sum over several
+    /// age is too low by at most an eighth, plus the time between two checks. In a sum over several
     /// watchers, this is the largest age.
     #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub oldest_age: Duration,

@@ -102,7 +102,7 @@
 //! * **wake cell**: the slot in which one thread or task waits. **wait queue**: a queue in which
 //!   several threads and tasks wait for their turn.
 //! * **timer**: the thread that wakes tasks at their deadlines.
-//! * **monitor**: a thread that looks at the watchers' counters, and reports slow watchers.
+//! * **monitor**: a thread that checks the watchers' counters, and reports slow watchers.
 //! * **present**: describes a watcher whose registration has been accepted, and whose reader has
 //!   not been dropped.
 //! * **reap**: to remove the sender of a watcher that has stopped. The dispatcher or the owner
@@ -216,6 +216,7 @@
 //! | `Controls::waiting` | under its lock | relaxed, before a `leave` | dispatcher, or the thread holding its lock | relaxed, after a pop or `set_idle` | that a control entry is waiting |
 //! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
 //! | `Registry::present` | under the lock of `entries` | release RMW | publishers, `watcher_count`; under the lock | acquire | that the watcher's control entry was added, or that an inline bus has carried it out |
+//! | `BusState::is_monitored` | a thread that starts a monitor | relaxed RMW | same thread | same word | no data: the first monitor writes the ages |
 //! | `BusState::accepted`, `BusState::missed`, `BusState::unheard` | dispatcher | relaxed | `stats`; dispatcher, `missed` | relaxed | counts |
 //!
 //! # Locks

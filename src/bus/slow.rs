@@ -1,16 +1,19 @@
 //! Reports watchers that are too slow.
 //!
-//! A monitor's thread looks at the counters of all watchers at regular intervals, so the paths of
+//! A monitor's thread checks the counters of all watchers at regular intervals, so the paths of
 //! the events need no clock and no time stamps.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::bus::counters::WatcherStats;
+use crate::bus::counters::{DropCounts, WatcherStats};
+use crate::bus::policy::OverflowPolicy;
 use crate::catch::catch_panic;
+use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::escape::escape;
+use crate::sync::atomic::Ordering;
 
 use super::broadcaster::Broadcaster;
 use super::state::{BusState, Threads, WatcherState};
@@ -19,10 +22,10 @@ use super::wait::on_bus_thread;
 const THREAD: &str = "eventcast-monitor";
 
 /// The smallest time after which a watcher may count as slow, and the shortest pause between two
-/// looks.
+/// checks.
 const LEAST: Duration = Duration::from_millis(1);
 
-/// The longest pause between two looks.
+/// The longest pause between two checks.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a [`SlowNotice`] reports about a watcher.
@@ -31,10 +34,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub enum Slowness {
     /// The oldest event in the queue has been waiting for too long.
     Unread,
-    /// The queue has been full at every look, or has lost events between the looks.
+    /// At every check, the bus was waiting for capacity in the full queue, or the queue had lost
+    /// events since the check before.
     Full,
-    /// The same call of the watcher's filter, key function or hook, or of the `Clone` or `Drop` of
-    /// one of its events, has been running on the bus's thread for too long.
+    /// At every check, the bus was running the watcher's filter, key function or hook, or the
+    /// `Clone` or `Drop` of an event for this watcher.
     Stuck,
     /// The watcher was slow, and has caught up.
     CaughtUp,
@@ -46,7 +50,7 @@ pub enum Slowness {
 pub struct SlowNotice {
     /// What the notice reports.
     pub slowness: Slowness,
-    /// The watcher's counters at the look, which include its name, its policy, the length of its
+    /// The watcher's counters at the check, which include its name, its policy, the length of its
     /// queue, and the age of its oldest event.
     pub watcher: WatcherStats,
 }
@@ -76,24 +80,32 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// A watcher is slow if one of the following is true for at least the time `after`:
     ///
-    /// - The oldest event in its queue is waiting ([`Slowness::Unread`]). The event that a handler
-    ///   is handling counts as waiting.
-    /// - Its queue is full, or loses events, at every look ([`Slowness::Full`]).
-    /// - A call of its filter, key function or hook, or the `Clone` or `Drop` of an event, has not
-    ///   returned, and holds up the bus ([`Slowness::Stuck`]). The filter's calls for one batch
-    ///   count as one call. If the `Drop` of an event that several watchers share does not return
-    ///   on the bus's thread, no notice reports this, because the event belongs to no watcher.
+    /// - The oldest event in its queue is waiting ([`Slowness::Unread`]). Events that the reader
+    ///   has [borrowed](WatcherStats::queued) are waiting, and so is a batch of events that a
+    ///   handler or recording has not finished, or a gap that it is handling. The events of a
+    ///   [prefix](crate::WatchBuilder::prefix) do not count. If a watcher [conflates
+    ///   events](crate::WatchBuilder::conflate_by), this is the age of its key's first unread
+    ///   event.
+    /// - At every check, the bus waits for capacity in its full queue, or the queue has lost events
+    ///   since the check before ([`Slowness::Full`]). With `DropOldest`, this counts only if the
+    ///   reader has not read anything in between, because such a watcher loses events by design.
+    /// - At every check, the bus is running its filter, key function or hook, or the `Clone` or
+    ///   `Drop` of an event that was copied for the watcher or evicted from its queue
+    ///   ([`Slowness::Stuck`]). The bus drops other events for all watchers together, and drops the
+    ///   closures of a removed watcher, so no notice reports if such a `Drop` does not return.
     ///
     /// A watcher has caught up once none of this is true, and its oldest event has been waiting for
-    /// less than half the time. A watcher that is dropped is not reported any more. A watcher
-    /// without a name is reported by the place where the program registered it.
+    /// less than half the time. A watcher whose reader has been dropped by the time of the check is
+    /// reported only if it is stuck. A watcher without a name is reported by the place where the
+    /// program registered it, so give names to watchers that one place registers if you want to
+    /// distinguish them.
     ///
-    /// The monitor looks at all watchers eight times during `after`, but at most once a millisecond
-    /// and at least once a second, measured by the bus's clock. A notice therefore comes up to one
-    /// look late, or two if the watcher has just become slow. The monitor also sets
-    /// [`WatcherStats::oldest_age`]. Publish and receive calls do the same work with and without a
-    /// monitor. The monitor ends when the bus has ended. A bus may have several monitors, for
-    /// example one that logs and one that raises an alarm later.
+    /// The monitor checks all watchers eight times during `after`, but at most once a millisecond
+    /// and at least once a second, measured by the bus's clock. A notice is up to two checks late,
+    /// plus an eighth of the time while the reader lags by a constant time. The first monitor of a
+    /// bus also sets [`WatcherStats::oldest_age`]. Publish and receive calls do the same work with
+    /// and without a monitor. The monitor ends when the bus has ended. A bus may have several
+    /// monitors, for example one that logs and one that raises an alarm later.
     ///
     /// # Errors
     ///
@@ -102,9 +114,9 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// # Blocking
     ///
-    /// Does not wait. While `tell` runs, the monitor does not look, and shutdowns wait for `tell`
-    /// as they wait for a handler. `tell` must not hold a handle to the bus, which would keep the
-    /// bus open. A panic in `tell` is caught.
+    /// Does not wait. While `tell` runs, the monitor does not check anything, and shutdowns wait
+    /// for `tell` as they wait for a handler. `tell` must not hold a handle to the bus, which would
+    /// keep the bus open. A panic in `tell` is caught.
     ///
     /// # Examples
     ///
@@ -138,21 +150,24 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         after: Duration,
         tell: impl FnMut(&SlowNotice) + Send + 'static,
     ) -> Result<(), BuildError> {
-        if after < LEAST {
-            return Err(BuildError::new("after", format_args!("{after:?}"), "at least 1 ms"));
-        }
+        BuildError::require(after >= LEAST, "after", format_args!("{after:?}"), "at least 1 ms")?;
         let (bus, mut tell) = (self.incoming.bus.clone(), tell);
-        let mut monitor = Monitor { after, seen: BTreeMap::new() };
-        // The ages begin with this call, and not when the thread has started.
-        monitor.look(&bus);
-        let pause = (after / 8).clamp(LEAST, LONGEST_PAUSE);
-        let mut next_look = bus.clock.deadline(pause);
         let has_ended = |bus: &BusState| bus.registry.is_settled().then_some(());
+        if has_ended(&bus).is_some() {
+            return Ok(());
+        }
+        // Relaxed: the flag publishes no data.
+        let measures = !bus.is_monitored.swap(true, Ordering::Relaxed);
+        let mut monitor = Monitor { after, measures, seen: BTreeMap::new() };
+        // The ages begin with this call, and not when the thread has started.
+        monitor.check(&bus);
+        let pause = (after / 8).clamp(LEAST, LONGEST_PAUSE);
+        let mut next_check = bus.clock.deadline(pause);
         let run = move || {
             // The end of the bus wakes this queue, and so does each change to the list of watchers.
-            while bus.presence.get().wait(&bus.clock, next_look, || has_ended(&bus)).is_err() {
-                next_look = bus.clock.deadline(pause);
-                for notice in monitor.look(&bus) {
+            while bus.presence.get().wait(&bus.clock, next_check, || has_ended(&bus)).is_err() {
+                next_check = bus.clock.deadline(pause);
+                for notice in monitor.check(&bus) {
                     catch_panic(|| tell(&notice));
                 }
             }
@@ -166,18 +181,27 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
 
 struct Monitor {
     after: Duration,
+    /// Whether this monitor publishes the ages of the oldest events.
+    measures: bool,
     /// What the monitor has seen of each watcher, keyed by the watcher's id.
     seen: BTreeMap<u64, Seen>,
 }
 
 impl Monitor {
-    /// Looks at all watchers once, and returns what has changed.
-    fn look(&mut self, bus: &BusState) -> Vec<SlowNotice> {
+    /// Checks all watchers once, and returns what has changed.
+    fn check(&mut self, bus: &BusState) -> Vec<SlowNotice> {
         let (now, mut before) = (bus.clock.monotonic(), std::mem::take(&mut self.seen));
         let mut notices = Vec::new();
-        for state in bus.registry.unfinished_watchers() {
+        for state in bus.registry.monitored() {
             let mut seen = before.remove(&state.id).unwrap_or_default();
-            notices.extend(seen.look(&state, now, self.after));
+            let slowness = seen.check(&state, &bus.clock, now, self.after);
+            if self.measures {
+                state.set_oldest_age(seen.age);
+            }
+            if let Some(slowness) = slowness {
+                let watcher = WatcherStats { oldest_age: seen.age, ..state.stats() };
+                notices.push(SlowNotice { slowness, watcher });
+            }
             self.seen.insert(state.id, seen);
         }
         notices
@@ -187,63 +211,91 @@ impl Monitor {
 /// What a monitor has seen of a watcher.
 #[derive(Default)]
 struct Seen {
-    /// The times of earlier looks, each with the number of events that had been sent by then. Only
-    /// marks that the reader has not reached are kept, so the first one tells how long at least the
-    /// oldest event has been waiting.
+    /// The times of earlier checks, each with the number of events that had been sent by then. Only
+    /// marks that the reader has not reached are kept, so the first mark shows how long at least
+    /// the oldest event has been waiting.
     marks: Vec<(Duration, u64)>,
-    /// The number of lost events at the last look.
-    lost: Option<u64>,
+    /// The age of the oldest event.
+    age: Duration,
+    /// The counts of lost and delivered events at the last check. `None` before the first check.
+    counts: Option<(u64, u64)>,
     full_since: Option<Duration>,
-    /// The state of the user code, and the time at which it was first seen.
-    user_code: (u64, Duration),
+    stuck_since: Option<Duration>,
     is_slow: bool,
 }
 
 impl Seen {
-    fn look(&mut self, state: &WatcherState, now: Duration, after: Duration) -> Option<SlowNotice> {
-        let mut watcher = state.stats();
-        watcher.oldest_age = self.oldest_age(&watcher, now);
-        state.set_oldest_age(watcher.oldest_age);
-
-        let lost = watcher.dropped.incoming + watcher.dropped.oldest + watcher.dropped.timed_out;
-        let has_lost = self.lost.replace(lost).is_some_and(|before| before < lost);
-        let is_full = has_lost || watcher.queued >= state.capacity;
-        let full_since = is_full.then(|| *self.full_since.get_or_insert(now));
-        self.full_since = full_since;
-
-        let user_code = state.user_code();
-        let is_running = user_code % 2 == 1;
-        if !is_running || self.user_code.0 != user_code {
-            self.user_code = (user_code, now);
-        }
-
-        let slowness = if is_running && now.saturating_sub(self.user_code.1) >= after {
+    /// Checks a watcher. Returns what has changed, if anything.
+    fn check(
+        &mut self,
+        state: &WatcherState,
+        clock: &Clock,
+        now: Duration,
+        after: Duration,
+    ) -> Option<Slowness> {
+        let watcher = state.counters();
+        self.age = self.oldest_age(state, &watcher, clock, now);
+        let is_full = self.is_full(state, &watcher);
+        let is_stuck = state.is_running_user_code();
+        let lasts = |since: &mut Option<Duration>, is_so: bool| {
+            *since = is_so.then(|| since.unwrap_or(now));
+            since.is_some_and(|since| now.saturating_sub(since) >= after)
+        };
+        let (stays_full, stays_stuck) =
+            (lasts(&mut self.full_since, is_full), lasts(&mut self.stuck_since, is_stuck));
+        let slowness = if stays_stuck {
             Slowness::Stuck
-        } else if full_since.is_some_and(|since| now.saturating_sub(since) >= after) {
+        } else if stays_full {
             Slowness::Full
-        } else if watcher.oldest_age >= after {
+        } else if self.age >= after {
             Slowness::Unread
         } else {
             Slowness::CaughtUp
         };
         let is_slow = match slowness {
-            Slowness::CaughtUp => self.is_slow && (is_full || watcher.oldest_age >= after / 2),
+            Slowness::CaughtUp => self.is_slow && (is_stuck || is_full || self.age >= after / 2),
             _ => true,
         };
-        let changes = std::mem::replace(&mut self.is_slow, is_slow) != is_slow;
-        changes.then_some(SlowNotice { slowness, watcher })
+        (std::mem::replace(&mut self.is_slow, is_slow) != is_slow).then_some(slowness)
     }
 
-    /// Returns how long the oldest event in the queue has been waiting.
-    fn oldest_age(&mut self, watcher: &WatcherStats, now: Duration) -> Duration {
-        let taken = watcher.delivered + watcher.dropped.oldest;
-        let sent = taken + watcher.queued;
-        self.marks.retain(|(_, sent)| *sent > taken);
+    /// Returns whether the bus is waiting for the watcher, or the watcher has lost events since the
+    /// last check.
+    fn is_full(&mut self, state: &WatcherState, watcher: &WatcherStats) -> bool {
+        let DropCounts { incoming, timed_out, oldest, .. } = watcher.dropped;
+        let (lost, delivered) = (incoming + timed_out + oldest, watcher.delivered);
+        let before = self.counts.replace((lost, delivered));
+        let has_lost = before.is_some_and(|(before, read)| {
+            lost > before && (state.policy != OverflowPolicy::DropOldest || read == delivered)
+        });
+        has_lost || state.is_waited_for() && watcher.queued >= state.capacity
+    }
+
+    /// Returns how long the oldest event has been waiting.
+    fn oldest_age(
+        &mut self,
+        state: &WatcherState,
+        watcher: &WatcherStats,
+        clock: &Clock,
+        now: Duration,
+    ) -> Duration {
+        let (taken, sent) = if state.is_finished() {
+            (0, 0)
+        } else if state.is_handler {
+            // A recording returns capacity in any order, so only its offset shows what it has
+            // handled.
+            (state.handled(), state.decided())
+        } else {
+            let taken = watcher.delivered + watcher.dropped.oldest;
+            (taken, taken + watcher.queued)
+        };
+        self.marks.retain(|(_, marked)| taken < sent && taken < *marked);
         let age = self.marks.first().map_or(Duration::ZERO, |(since, _)| now.saturating_sub(*since));
         // The distance between two marks grows with the age, so that there are few marks.
         let (newest, marked) = self.marks.last().copied().unwrap_or((Duration::ZERO, taken));
         if marked < sent && now.saturating_sub(newest) >= age / 8 {
-            self.marks.push((now, sent));
+            // The time is read after the counts, so that the events are at least as old as it.
+            self.marks.push((clock.monotonic(), sent));
         }
         age
     }

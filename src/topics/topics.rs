@@ -390,6 +390,7 @@ where
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "PSUBSCRIBE")]
+    #[track_caller]
     pub fn watch_matching(&self, pattern: &str) -> Result<TopicsReader<K, T>, WatchError>
     where
         K: AsRef<str>,
@@ -424,6 +425,7 @@ where
     /// assert_eq!(reader.recv()?, ("price.a", Delivery::Event(3)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn watch_matching_with(
         &self,
         pattern: &str,
@@ -438,8 +440,9 @@ where
         }
         // The topics' watchers have the same options as this watcher, so none of their
         // registrations fails.
-        let policy = self.shared.new_bus()?.watch_builder().options(options.clone()).watch()?.stats().policy;
-        if policy == Some(OverflowPolicy::Evict) {
+        let stats = self.shared.new_bus()?.watch_builder().options(options.clone()).watch()?.stats();
+        let options = options.name(&stats.name);
+        if stats.policy == Some(OverflowPolicy::Evict) {
             let allowed = "a policy that does not end the watchers of single topics";
             return Err(BuildError::new("overflow", OverflowPolicy::Evict, allowed).into());
         }

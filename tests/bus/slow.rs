@@ -6,18 +6,20 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
+use eventcast::Delivery::Event;
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest};
+use eventcast::bus::Start;
 use eventcast::stats::SlowNotice;
 use eventcast::stats::Slowness::{self, CaughtUp, Full, Stuck, Unread};
 use eventcast::testing::FakeClock;
-use eventcast::{Broadcaster, BusOptions, channel};
+use eventcast::{Broadcaster, BusOptions, Watcher, channel};
 
 use crate::support::{
-    LONG, available, bus, inline, on_both, stopping_filter, stopping_handler, timed, turnstile, waits,
+    LONG, available, bus, inline, on_both, stopping_filter, stopping_handler, timed, turnstile, until, waits,
 };
 
 const AFTER: Duration = Duration::from_secs(8);
-/// The time between two looks of a monitor that reports after `AFTER`.
+/// The time between two checks of a monitor that reports after `AFTER`.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Starts a monitor that reports after `AFTER`.
@@ -27,8 +29,8 @@ fn monitor<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>) -> Receiver<S
     notices
 }
 
-/// Lets a monitor look a number of times.
-fn look(clock: &FakeClock, times: u32) {
+/// Lets a monitor check a number of times.
+fn check(clock: &FakeClock, times: u32) {
     for _ in 0..times {
         clock.wait_for_waiters(1);
         clock.advance(PAUSE);
@@ -61,11 +63,11 @@ fn an_unread_watcher_is_reported_once_and_once_when_it_has_caught_up() {
             read.recv().unwrap();
             bus.publisher().publish(2).unwrap();
             bus.flush(LONG).unwrap();
-            look(&clock, 1);
+            check(&clock, 1);
         }
         assert_eq!(shown(&notices), []);
         assert_eq!(unread.stats().oldest_age, PAUSE * 7);
-        look(&clock, 1);
+        check(&clock, 1);
         let notice = notices.recv_timeout(LONG).unwrap();
         assert_eq!((notice.slowness, notice.watcher.name.as_str()), (Unread, "unread"));
         assert_eq!(notice.watcher.policy, Some(DropIncoming));
@@ -75,48 +77,99 @@ fn an_unread_watcher_is_reported_once_and_once_when_it_has_caught_up() {
             "unread (drop_incoming) does not keep up: queued 8, oldest 8s, lag 8, dropped 0"
         );
         read.recv().unwrap();
-        look(&clock, 20);
+        check(&clock, 20);
         assert_eq!(shown(&notices), []);
         assert_eq!(available(&mut unread).len(), 8);
         assert_eq!(available(&mut read).len(), 0);
-        look(&clock, 20);
+        check(&clock, 20);
         assert_eq!(shown(&notices), [is("unread", CaughtUp)]);
         assert_eq!(unread.stats().oldest_age, Duration::ZERO);
         // The same watcher can become slow again.
         bus.publisher().publish(3).unwrap();
         read.recv().unwrap();
-        look(&clock, 20);
+        check(&clock, 20);
         assert_eq!(shown(&notices), [is("unread", Unread)]);
     });
 }
 
-/// The reader of a full queue takes an event before each look, so no event waits for long.
+/// The reader of a full queue takes an event before each check, so no event waits for long, but the
+/// bus waits for the reader at each check.
 #[test]
-fn a_watcher_whose_queue_stays_full_is_reported() {
-    for policy in [DropIncoming, DropOldest, Wait] {
-        let (clock, bus) = timed(BusOptions::default().queue_capacity(2).overflow(policy));
-        let mut full = bus.watch_builder().name("full").watch().unwrap();
+fn a_watcher_that_the_bus_waits_for_is_full() {
+    for inline in [false, true] {
+        let (clock, bus) = timed(BusOptions::default().inline(inline));
+        let mut full = waits(&bus, 2).name("full").watch().unwrap();
         let publisher = bus.publisher();
-        publisher.publish_batch([1_u64, 2]).unwrap();
-        bus.flush(LONG).unwrap();
+        let publishing = thread::spawn(move || {
+            (0..20_u64).for_each(|number| publisher.publish_timeout(number, LONG).unwrap());
+        });
         let notices = monitor(&bus);
-        for _ in 0..8 {
+        // The monitor waits, and on an inline bus, the publisher waits as well. Otherwise, the
+        // dispatcher waits.
+        let check = |full: &Watcher<u64>| {
+            until(|| full.len() == 2 && (inline || bus.flush(Duration::ZERO).is_err()));
+            clock.wait_for_waiters(1 + usize::from(inline));
+            clock.advance(PAUSE);
+            clock.wait_for_waiters(1 + usize::from(inline));
+        };
+        for _ in 0..9 {
+            check(&full);
             full.recv().unwrap();
-            publisher.publish(3).unwrap();
-            bus.flush(LONG).unwrap();
-            assert_eq!(full.len(), 2);
-            look(&clock, 1);
         }
-        assert_eq!(shown(&notices), [is("full", Full)], "{policy}");
-        available(&mut full);
-        look(&clock, 1);
-        assert_eq!(shown(&notices), [is("full", CaughtUp)], "{policy}");
+        assert_eq!(shown(&notices), [is("full", Full)]);
+        while full.recv().unwrap() != Event(19) {}
+        publishing.join().unwrap();
+        clock.wait_for_waiters(1);
+        clock.advance(PAUSE);
+        assert_eq!(notices.recv_timeout(LONG).unwrap().slowness, CaughtUp);
     }
 }
 
-/// The queue is empty at each look, but has been too short in between.
+/// None of these watchers loses what it wants, or makes the bus wait.
 #[test]
-fn a_watcher_that_loses_events_between_the_looks_is_full() {
+fn a_queue_that_is_full_by_design_is_not_slow() {
+    on_both(|options| {
+        let (clock, bus) = timed(options.history(8));
+        bus.publisher().publish_batch(0..8_u64).unwrap();
+        let newest = bus.watch_builder().name("newest").queue_capacity(1).overflow(DropOldest);
+        let mut newest = newest.watch().unwrap();
+        let mut by_key = bus.watch_builder().queue_capacity(2).conflate_by(|n| n % 2).watch().unwrap();
+        let mut replayed = bus.watch_builder().queue_capacity(2).start(Start::Oldest).watch().unwrap();
+        let notices = monitor(&bus);
+        for _ in 0..20 {
+            bus.publisher().publish(8).unwrap();
+            bus.publisher().publish(9).unwrap();
+            bus.flush(LONG).unwrap();
+            check(&clock, 1);
+            assert!(!available(&mut newest).is_empty());
+            assert_eq!(available(&mut by_key).len(), 2);
+            available(&mut replayed);
+        }
+        assert_eq!(shown(&notices), []);
+    });
+}
+
+/// A reader that has stopped reading the newest state is slow, although its oldest event is new.
+#[test]
+fn a_dead_reader_of_the_newest_event_is_full() {
+    on_both(|options| {
+        let (clock, bus) = timed(options);
+        let newest = bus.watch_builder().name("newest").queue_capacity(1).overflow(DropOldest);
+        let newest = newest.watch().unwrap();
+        let notices = monitor(&bus);
+        for _ in 0..9 {
+            bus.publisher().publish_batch([1_u64, 2]).unwrap();
+            bus.flush(LONG).unwrap();
+            check(&clock, 1);
+        }
+        assert_eq!(shown(&notices), [is("newest", Full)]);
+        drop(newest);
+    });
+}
+
+/// The queue is empty at each check, but has been too short in between.
+#[test]
+fn a_watcher_that_loses_events_between_the_checks_is_full() {
     on_both(|options| {
         let (clock, bus) = timed(options.queue_capacity(1));
         let mut losing = bus.watch_builder().name("losing").watch().unwrap();
@@ -125,11 +178,25 @@ fn a_watcher_that_loses_events_between_the_looks_is_full() {
             bus.publisher().publish_batch([1_u64, 2]).unwrap();
             bus.flush(LONG).unwrap();
             assert!(losing.recv().is_ok());
-            look(&clock, 1);
+            check(&clock, 1);
         }
         assert_eq!(shown(&notices), [is("losing", Full)]);
-        look(&clock, 1);
+        check(&clock, 1);
         assert_eq!(shown(&notices), [is("losing", CaughtUp)]);
+    });
+}
+
+#[test]
+fn a_handler_that_hangs_at_a_gap_is_unread() {
+    on_both(|options| {
+        let (clock, bus) = timed(options);
+        let (turnstile, handle) = stopping_handler(bus.watch_builder().name("hanging"));
+        bus.publisher().publish_gap(3).unwrap();
+        turnstile.wait_for(None);
+        let notices = monitor(&bus);
+        check(&clock, 8);
+        assert_eq!(shown(&notices), [is("hanging", Unread)]);
+        drop((turnstile, handle));
     });
 }
 
@@ -141,11 +208,11 @@ fn a_handler_that_hangs_is_unread() {
         bus.publisher().publish(1).unwrap();
         turnstile.wait_for(Some(1));
         let notices = monitor(&bus);
-        look(&clock, 8);
+        check(&clock, 8);
         assert_eq!(shown(&notices), [is("hanging", Unread)]);
         turnstile.let_one_pass();
         bus.flush(LONG).unwrap();
-        look(&clock, 1);
+        check(&clock, 1);
         assert_eq!(shown(&notices), [is("hanging", CaughtUp)]);
         drop((turnstile, handle));
     });
@@ -168,22 +235,24 @@ fn a_filter_that_hangs_names_its_watcher() {
         publish_elsewhere(&bus, vec![1]);
         turnstile.wait_for(1);
         let notices = monitor(&bus);
-        look(&clock, 7);
+        check(&clock, 7);
         assert_eq!(shown(&notices), []);
-        look(&clock, 1);
+        check(&clock, 1);
         let found = shown(&notices);
         assert!(found.contains(&is("stuck", Stuck)), "{found:?}");
         assert!(!found.contains(&is("other", Stuck)), "{found:?}");
         turnstile.let_one_pass();
         bus.flush(LONG).unwrap();
-        look(&clock, 1);
+        check(&clock, 1);
         assert!(shown(&notices).contains(&is("stuck", CaughtUp)));
-        // The filter hangs at the next event, which is another call.
+        // The filter hangs at the next event. Its watcher is reported even after its reader has
+        // been dropped.
         publish_elsewhere(&bus, vec![2]);
         turnstile.wait_for(2);
-        look(&clock, 1);
-        assert!(!shown(&notices).contains(&is("stuck", Stuck)));
-        drop((turnstile, watcher, other));
+        drop(watcher);
+        check(&clock, 9);
+        assert!(shown(&notices).contains(&is("stuck", Stuck)));
+        drop((turnstile, other));
     });
 }
 
@@ -199,12 +268,12 @@ fn a_hook_that_hangs_names_its_watcher() {
         // The watcher has read everything, so only its hook is slow.
         assert!(watcher.recv().is_ok());
         let notices = monitor(&bus);
-        look(&clock, 8);
+        check(&clock, 8);
         assert_eq!(shown(&notices), [is("stuck", Stuck)]);
         turnstile.let_one_pass();
         bus.flush(LONG).unwrap();
-        // At the first of these looks, the watcher has lost an event since the look before.
-        look(&clock, 2);
+        // At the first of these checks, the watcher has lost an event since the check before.
+        check(&clock, 2);
         assert_eq!(shown(&notices), [is("stuck", CaughtUp)]);
     });
 }
@@ -220,7 +289,7 @@ fn a_key_function_that_hangs_names_its_watcher() {
         publish_elsewhere(&bus, vec![1]);
         turnstile.wait_for(1);
         let notices = monitor(&bus);
-        look(&clock, 8);
+        check(&clock, 8);
         assert_eq!(shown(&notices), [is("stuck", Stuck)]);
         drop((turnstile, watcher));
     });
@@ -268,7 +337,7 @@ fn a_destructor_or_clone_that_hangs_names_its_watcher() {
         thread::spawn(move || publisher.publish_batch(batch).ok().unwrap());
         turnstile.wait_for(());
         let notices = monitor(&bus);
-        look(&clock, 8);
+        check(&clock, 8);
         assert_eq!(shown(&notices), [is("stuck", Stuck)], "inline {inline}, at_drop {at_drop}");
         drop((turnstile, watcher));
     }
@@ -277,7 +346,7 @@ fn a_destructor_or_clone_that_hangs_names_its_watcher() {
 // ── ages ──
 
 /// A reader that lags by a constant time is slow only if it lags by the monitor's time. The
-/// measured age is too low by at most an eighth and the time between two looks.
+/// measured age is too low by at most an eighth and the time between two checks.
 #[test]
 fn the_age_of_the_oldest_event_is_measured() {
     on_both(|options| {
@@ -292,7 +361,7 @@ fn the_age_of_the_oldest_event_is_measured() {
                 if second > behind {
                     late.recv().unwrap();
                 }
-                look(&clock, 1);
+                check(&clock, 1);
                 if second > 2 * behind {
                     ages.push(late.stats().oldest_age);
                 }
@@ -317,6 +386,27 @@ fn a_time_below_a_millisecond_is_an_error() {
     bus.on_slow(Duration::MAX, |_| ()).unwrap();
 }
 
+/// A second monitor knows less about the events that are already waiting.
+#[test]
+fn the_first_monitor_measures_the_ages() {
+    on_both(|options| {
+        let (clock, bus) = timed(options);
+        let mut watcher = bus.watch().unwrap();
+        bus.publisher().publish(1_u64).unwrap();
+        bus.flush(LONG).unwrap();
+        let _first = monitor(&bus);
+        check(&clock, 5);
+        let _second = monitor(&bus);
+        assert_eq!(watcher.stats().oldest_age, PAUSE * 5);
+        clock.wait_for_waiters(2);
+        clock.advance(PAUSE);
+        clock.wait_for_waiters(2);
+        assert_eq!(watcher.stats().oldest_age, PAUSE * 6);
+        watcher.recv().unwrap();
+        assert_eq!(watcher.stats().oldest_age, Duration::ZERO);
+    });
+}
+
 #[test]
 fn a_monitor_ends_with_the_bus() {
     on_both(|options| {
@@ -325,13 +415,13 @@ fn a_monitor_ends_with_the_bus() {
         bus.publisher().publish(1_u64).unwrap();
         bus.flush(LONG).unwrap();
         let (first, second) = (monitor(&bus), monitor(&bus));
-        look(&clock, 0);
+        check(&clock, 0);
         clock.wait_for_waiters(2);
         clock.advance(AFTER);
         for notices in [&first, &second] {
             assert_eq!(notices.recv_timeout(LONG).unwrap().slowness, Unread);
         }
-        // A slow watcher that is dropped is not reported any more.
+        // A slow watcher that is dropped is no longer reported.
         watcher.recv().unwrap();
         drop(watcher);
         let report = bus.shutdown();
@@ -340,7 +430,7 @@ fn a_monitor_ends_with_the_bus() {
         for notices in [first, second] {
             assert_eq!(notices.recv_timeout(LONG).err(), Some(mpsc::RecvTimeoutError::Disconnected));
         }
-        // A monitor of a bus that has ended ends immediately.
+        // A bus that has ended needs no monitor.
         assert_eq!(monitor(&bus).recv_timeout(LONG).err(), Some(mpsc::RecvTimeoutError::Disconnected));
     });
 }

@@ -1,5 +1,6 @@
 //! Models of a monitor that reports slow watchers. The monitor's thread waits for the end of the
-//! bus, and the time between two looks does not pass, so loom reports a lost wake-up as a deadlock.
+//! bus, and the time between two checks does not pass, so loom reports a lost wake-up as a
+//! deadlock.
 
 use std::time::Duration;
 

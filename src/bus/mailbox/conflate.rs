@@ -8,7 +8,6 @@ use crate::bus::policy::OverflowPolicy;
 use crate::bus::state::BusState;
 
 use super::conflating::Slot;
-use super::entry::Entry;
 use super::queue::SliceQueue;
 use super::sender::MailboxSender;
 use super::slice::SharedBatch;
@@ -47,7 +46,7 @@ impl<T: Clone> MailboxSender<T> {
         if policy == OverflowPolicy::Evict && !most.is_none_or(has_place) {
             self.state.publish_sent(&self.sent);
             bus.evict(&self.state);
-            Entry::Event(event).discard();
+            self.state.run_user_code(|| drop(event));
             return Some(());
         }
         self.sent.offered += 1;

@@ -231,6 +231,7 @@ impl<T> MailboxSender<T> {
     pub(crate) fn lose_pending(&mut self, reason: DropReason) {
         while let Some(part) = self.pending.pop_front() {
             self.lose(reason, &part.batch.events()[part.range]);
+            self.state.run_user_code(|| drop(part.batch));
         }
         self.state.publish_sent(&self.sent);
     }
@@ -298,8 +299,8 @@ impl<T> MailboxSender<T> {
     /// Calls the `on_abandon` hook with the number of events abandoned since the last report. The
     /// hook is user code, so the caller chooses when it runs.
     pub(crate) fn report_abandoned(&mut self) {
-        if let Some(hooks) = &mut self.hooks {
-            hooks.report(&self.state.name.text());
+        if let Some(hooks) = self.hooks.as_mut().filter(|hooks| hooks.unreported > 0) {
+            self.state.run_user_code(|| hooks.report(&self.state.name.text()));
         }
     }
 

@@ -68,6 +68,8 @@ pub(crate) struct BusState {
     missed: AtomicU64,
     /// The number of accepted events that were offered to no watcher.
     unheard: AtomicU64,
+    /// Whether the bus has a monitor, which measures the ages of the oldest events.
+    pub(crate) is_monitored: AtomicBool,
     /// The number of events in all pushed entries, minus the number of these entries.
     pub(crate) surplus: Tally,
     pub(crate) registry: Registry,
@@ -103,6 +105,7 @@ impl BusState {
             accepted: AtomicU64::new(0),
             missed: AtomicU64::new(0),
             unheard: AtomicU64::new(0),
+            is_monitored: AtomicBool::new(false),
             surplus: Tally::default(),
             registry: Registry::new(),
             threads: Arc::new(Threads::new(done)),

@@ -151,9 +151,10 @@ impl Registry {
         self.entries.lock().unfinished().cloned().collect()
     }
 
-    /// Returns the watchers whose readers have not finished.
-    pub(crate) fn unfinished_watchers(&self) -> Vec<Arc<WatcherState>> {
-        self.entries.lock().watchers.values().filter(|state| !state.is_finished()).cloned().collect()
+    /// Returns the watchers whose readers have not finished, or whose user code is running.
+    pub(crate) fn monitored(&self) -> Vec<Arc<WatcherState>> {
+        let is_active = |state: &&Arc<WatcherState>| !state.is_finished() || state.is_running_user_code();
+        self.entries.lock().watchers.values().filter(is_active).cloned().collect()
     }
 
     /// Returns the number of watchers that have not been dropped, plus the number of handlers that

@@ -84,10 +84,9 @@ struct SentSide {
     /// history no longer held.
     missed: AtomicU64,
     high_water: AtomicU64,
-    /// The number of times that the dispatcher has begun or finished running user code for this
-    /// watcher. Odd while the code is running.
+    /// One while the dispatcher is running user code for this watcher, otherwise zero.
     user_code: Tally,
-    /// The age of the oldest event in the queue, in nanoseconds, when a monitor last looked. Only
+    /// The age of the oldest event in the queue, in nanoseconds, at a monitor's last check. Only
     /// the monitors write this age.
     oldest_age: Tally,
 }
@@ -370,19 +369,16 @@ impl WatcherState {
     }
 
     /// Runs user code for this watcher on the thread that runs the fan-out, so that a monitor can
-    /// see whether the code returns. Returns `None` if the code panics.
+    /// see that the code is running. Returns `None` if the code panics.
     pub(crate) fn run_user_code<R>(&self, code: impl FnOnce() -> R) -> Option<R> {
-        let count = || self.sent.user_code.set(self.sent.user_code.get().wrapping_add(1));
-        count();
+        self.sent.user_code.set(1);
         let result = catch_panic(code);
-        count();
+        self.sent.user_code.set(0);
         result
     }
 
-    /// Returns the number of times that user code has begun or finished running. Odd while it is
-    /// running.
-    pub(crate) fn user_code(&self) -> u64 {
-        self.sent.user_code.get()
+    pub(crate) fn is_running_user_code(&self) -> bool {
+        self.sent.user_code.get() == 1
     }
 
     pub(crate) fn set_oldest_age(&self, age: Duration) {
@@ -406,6 +402,11 @@ impl WatcherState {
     }
 
     pub(crate) fn stats(&self) -> WatcherStats {
+        WatcherStats { name: self.name.text().into_owned(), ..self.counters() }
+    }
+
+    /// Returns the statistics without the name.
+    pub(crate) fn counters(&self) -> WatcherStats {
         // The counts of lost and delivered events are read before the count of offered events, so
         // that no snapshot shows more events lost and delivered than offered.
         let (got, sent) = (&self.got, &self.sent);
@@ -432,18 +433,19 @@ impl WatcherState {
         fence(Ordering::Acquire);
         // Relaxed: the fence orders this load after the loads above.
         let offered = sent.offered.load(Ordering::Relaxed);
+        let queued = queued.saturating_sub(delivered + stopped + abandoned);
         WatcherStats {
-            name: self.name.text().into_owned(),
+            name: String::new(),
             policy: Some(self.policy),
             offered,
             delivered,
             dropped,
             filtered,
             missed,
-            queued: queued.saturating_sub(delivered + stopped + abandoned),
+            queued,
             lag: offered.saturating_sub(delivered + dropped.total()),
             high_water,
-            oldest_age: Duration::from_nanos(sent.oldest_age.get()),
+            oldest_age: Duration::from_nanos(if queued == 0 { 0 } else { sent.oldest_age.get() }),
             // Relaxed, both: counts.
             evictions: u64::from(self.flags.load(Ordering::Relaxed) & EVICTED != 0),
             panics: self.panics.load(Ordering::Relaxed),

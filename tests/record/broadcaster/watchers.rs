@@ -46,7 +46,11 @@ fn a_monitor_reports_recordings_and_watchers() {
     until(|| handler.stats().delivered == 1);
     let (tx, notices) = mpsc::channel();
     events.on_slow(Duration::from_secs(8), move |notice| tx.send(notice.clone()).unwrap()).unwrap();
-    clock.advance(Duration::from_secs(8));
+    // The repeats are added to the event that is being written, so they do not wait.
+    for _ in 0..8 {
+        record(&events, "web-0", "Started");
+        clock.advance(Duration::from_secs(1));
+    }
     for name in ["recording".to_owned(), place(line)] {
         let notice = notices.recv_timeout(LONG).unwrap();
         assert_eq!((notice.slowness, notice.watcher.name), (Slowness::Unread, name));
