@@ -14,7 +14,7 @@ use crate::manual;
 use crate::support::feature::{AnyArgs, missing};
 use crate::support::output::{complain, say};
 use crate::support::text::{plain, quoted};
-use crate::{correlate, events, nats, supervise};
+use crate::{correlate, events, nats, supervise, top};
 #[cfg(feature = "analysis")]
 use crate::{replay, size};
 
@@ -55,6 +55,7 @@ pub(crate) enum Command {
     Size(AnyArgs),
     Publish(nats::PublishArgs),
     Watch(nats::WatchArgs),
+    Top(top::Args),
     #[cfg(feature = "help")]
     Completions(manual::CompletionsArgs),
     /// Generate a completion script for a shell
@@ -85,6 +86,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Size(_) => Err(missing("eventcast size", "analysis").into()),
         Command::Publish(args) => nats::publish(&args),
         Command::Watch(args) => nats::watch(&args),
+        Command::Top(args) => top::run(&args),
         #[cfg(feature = "help")]
         Command::Completions(args) => manual::completions(&args, &mut Cli::command()),
         #[cfg(not(feature = "help"))]

@@ -16,6 +16,7 @@ mod replay;
 mod size;
 mod supervise;
 mod support;
+mod top;
 
 use std::process::ExitCode;
 

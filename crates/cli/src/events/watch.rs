@@ -16,6 +16,7 @@ use rustix::event::PollFlags;
 use super::args::{Form, FormArgs, WatchArgs};
 use super::show::is_read;
 use crate::support::color::{paint_reason, paint_type};
+use crate::support::file::identity;
 use crate::support::log_columns::LogColumns;
 use crate::support::output::complain;
 use crate::support::signals::flag_of_signals;
@@ -31,7 +32,7 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
     }
     let mut printer = Printer::new(args.form);
     let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
-    let mut file = identity(store.path());
+    let mut file = identity_of(store.path());
     // The limit applies only to the events that exist at the start.
     let mut first = args.limit.map(|limit| query.clone().last(limit));
     let mut seen = 0;
@@ -55,7 +56,7 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
         }
         // A program that holds a file open can still read the file after it was removed, but new
         // events are written to the file that replaced it.
-        let now = identity(store.path());
+        let now = identity_of(store.path());
         if now.is_some() && now != file {
             // If the file is still being created, it is not yet a valid store.
             let Ok(other) = SqliteSink::open_read_only(store.path()) else { continue };
@@ -65,16 +66,9 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
     }
 }
 
-/// Returns the identity of the file at a path, as precisely as the platform can distinguish files.
-/// Returns `None` if there is no file.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
-    }
-    #[cfg(not(unix))]
-    fs::metadata(path).ok().map(|_| (0, 0))
+/// Returns the identity of the file at a path. Returns `None` if there is no file.
+fn identity_of(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|found| identity(&found))
 }
 
 /// Flushes stdout. Returns whether stdout still has a reader.

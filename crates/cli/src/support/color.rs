@@ -43,6 +43,18 @@ fn allows_color(variable: impl Fn(&str) -> Option<String>) -> bool {
     !is_refused && variable("TERM").as_deref() != Some("dumb")
 }
 
+/// Returns whether the environment allows colours on a terminal.
+#[cfg(feature = "top")]
+pub(crate) fn is_allowed() -> bool {
+    allows_color(|name| env::var(name).ok())
+}
+
+/// Returns whether the terminal only prints text, and cannot move the cursor.
+#[cfg(feature = "top")]
+pub(crate) fn is_dumb() -> bool {
+    env::var("TERM").as_deref() == Ok("dumb")
+}
+
 /// Returns an event's type in the colour of this type, or unchanged if the type has no colour.
 pub(crate) fn paint_type(word: &str) -> String {
     paint(word, "Warning", AnsiColor::Yellow)

@@ -38,7 +38,7 @@ pub(crate) fn show(duration: Duration) -> String {
 }
 
 /// Formats a number of seconds in its two largest units.
-#[cfg(feature = "analysis")]
+#[cfg(any(feature = "analysis", feature = "top"))]
 pub(crate) fn rough(seconds: u64) -> String {
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
         (0, 0, 0, seconds) => format!("{seconds}s"),

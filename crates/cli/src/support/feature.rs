@@ -3,10 +3,11 @@
 use super::bad_usage::BadUsage;
 
 /// The features that are disabled by default, and whether each of them is enabled in this build.
-const EXTRAS: [(&str, bool); 3] = [
+const EXTRAS: [(&str, bool); 4] = [
     ("nats", cfg!(feature = "nats")),
     ("sqlite", cfg!(feature = "sqlite")),
     ("sqlite-system", cfg!(all(feature = "sqlite-system", not(feature = "sqlite")))),
+    ("top", cfg!(feature = "top")),
 ];
 
 /// Returns the error for a command or an option whose feature is disabled in this build. The error

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use eventcast::escape::{escape, needs_escape};
-#[cfg(feature = "analysis")]
+#[cfg(any(feature = "analysis", feature = "top"))]
 use unicode_width::UnicodeWidthChar as _;
 
 /// Returns the text in quotes. Invisible characters and characters that could affect a terminal are
@@ -18,7 +18,7 @@ pub(crate) fn plain(text: &str) -> String {
 }
 
 /// Returns the longest prefix of the text that fits into the given number of terminal columns.
-#[cfg(feature = "analysis")]
+#[cfg(any(feature = "analysis", feature = "top"))]
 pub(crate) fn cut(text: &str, columns: usize) -> &str {
     let mut used = 0;
     let fits = |(_, c): &(usize, char)| {
@@ -48,7 +48,7 @@ pub(crate) fn harmless_json(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #[cfg(feature = "analysis")]
+    #[cfg(any(feature = "analysis", feature = "top"))]
     use super::cut;
     use super::{harmless_json, plain, quoted};
 
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(plain("\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}"), r"\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}");
     }
 
-    #[cfg(feature = "analysis")]
+    #[cfg(any(feature = "analysis", feature = "top"))]
     #[test]
     fn a_cut_text_fits_into_its_columns() {
         for (columns, expected) in [(0, ""), (1, ""), (2, "起"), (3, "起"), (4, "起動"), (9, "起動e\u{301}")]

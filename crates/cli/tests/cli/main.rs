@@ -12,4 +12,5 @@ mod replay;
 mod size;
 mod supervise;
 mod support;
+mod top;
 mod usage;

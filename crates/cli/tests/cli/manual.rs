@@ -3,7 +3,7 @@
 use crate::support::output::{Ended, is_built, run};
 
 /// All commands, as arguments on the command line.
-const COMMANDS: [&[&str]; 13] = [
+const COMMANDS: [&[&str]; 14] = [
     &[],
     &["supervise"],
     &["events"],
@@ -15,6 +15,7 @@ const COMMANDS: [&[&str]; 13] = [
     &["size"],
     &["publish"],
     &["watch"],
+    &["top"],
     &["completions"],
     &["man"],
 ];

@@ -22,6 +22,7 @@ fn hostile_arguments_are_shown_escaped() {
         &["events", "get", "--limit", PAYLOAD],
         &["events", "get", "--for", &format!("{PAYLOAD}/")],
         &["events", "get", "--types", &format!("{PAYLOAD},")],
+        &["top", "--slow", PAYLOAD, "-"],
         &["completions", PAYLOAD],
         &["man", PAYLOAD],
     ]
@@ -47,6 +48,7 @@ fn a_negative_value_is_reported_with_its_option() {
         (&["events", "watch", "--interval", "-1"], "--interval", "-1"),
         (&["events", "get", "-n", "-1"], "-n", "-1"),
         (&["size", "--for", "-2s"], "--for", "-2s"),
+        (&["top", "--slow", "-1s", "-"], "--slow", "-1s"),
         (&["size", "--watchers", "-1\u{1b}"], "--watchers", r"-1\u{1b}"),
     ]
     .into_iter()
@@ -83,6 +85,7 @@ fn the_help_after_the_options_fits_into_80_columns() {
         &["size"],
         &["publish"],
         &["watch"],
+        &["top"],
         &["completions"],
         &["man"],
     ] {
@@ -102,9 +105,18 @@ fn the_help_after_the_options_fits_into_80_columns() {
 fn without_arguments_it_lists_the_commands() {
     let ended = run(&[]);
     assert_eq!((ended.code, &*ended.stdout), (Some(2), ""));
-    for command in
-        ["supervise", "events", "replay", "correlate", "size", "publish", "watch", "completions", "man"]
-    {
+    for command in [
+        "supervise",
+        "events",
+        "replay",
+        "correlate",
+        "size",
+        "publish",
+        "watch",
+        "top",
+        "completions",
+        "man",
+    ] {
         assert!(ended.stderr.contains(&format!("\n  {command} ")), "{}", ended.stderr);
     }
     let ended = run(&["supervize"]);
@@ -132,6 +144,8 @@ fn an_argument_that_is_not_utf8_is_refused() {
 fn writers() -> impl Iterator<Item = (&'static [&'static str], &'static str)> {
     let vector = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/repeat.jsonl");
     let events = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/01_states_of_one_event.jsonl");
+    #[cfg(feature = "top")]
+    let statistics = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/top/statistics.jsonl");
     [
         (&["--help"][..], "/dev/null"),
         (&["man"], "/dev/null"),
@@ -143,6 +157,8 @@ fn writers() -> impl Iterator<Item = (&'static [&'static str], &'static str)> {
         (&["replay", "--sweep=burst=1..2"], events),
         (&["replay", "--sweep=burst=1..2", "--json"], events),
         (&["size", "--queue=10", "--burst=10", "--for=1ms", "--handler=1us"], "/dev/null"),
+        #[cfg(feature = "top")]
+        (&["top", "-"], statistics),
     ]
     .into_iter()
     .filter(|(args, _)| is_built(args))
@@ -234,6 +250,9 @@ fn what_a_build_lacks_needs_its_feature() {
             missing(&args, &format!("eventcast {command}"), "nats");
         }
     }
+    if !cfg!(feature = "top") {
+        missing(&["top", "-"], "eventcast top", "top");
+    }
     for args in
         [&["replay", "-"][..], &["replay", "--no-spam-filter", "events.json"], &["size", "--for", "1s"]]
     {
@@ -258,6 +277,7 @@ fn the_help_of_a_command_that_a_build_lacks_names_the_feature() {
         ("man", "help", cfg!(feature = "help")),
         ("publish", "nats", cfg!(feature = "nats")),
         ("watch", "nats", cfg!(feature = "nats")),
+        ("top", "top", cfg!(feature = "top")),
     ] {
         let ended = run(&[command, "--help"]);
         assert_eq!(ended.code, Some(0), "{command}");
