@@ -109,8 +109,12 @@ fn a_watcher_whose_counters_fall_starts_anew() {
 
 #[test]
 fn slow_watchers_are_marked_and_listed_first() {
-    let mut old = watcher("old", 0, 0, 1);
-    old["oldest_age"] = json!("1m5s");
+    // This watcher receives events, but its oldest event is old.
+    let old = |delivered| {
+        let mut old = watcher("old", delivered + 1, delivered, 1);
+        old["oldest_age"] = json!("1m5s");
+        old
+    };
     let mut told = watcher("told", 9, 9, 0);
     told["slow"] = json!(true);
     let lost = |count: u64| {
@@ -118,9 +122,9 @@ fn slow_watchers_are_marked_and_listed_first() {
         lost["dropped"] = json!({"incoming": count});
         lost
     };
-    let text = line(0, 0, &[lost(0), old.clone(), watcher("stuck", 5, 5, 0), watcher("a", 0, 0, 0)])
-        + &line(1, 0, &[lost(9), old.clone(), watcher("stuck", 9, 5, 4), watcher("a", 9, 0, 9)])
-        + &line(7, 0, &[told, lost(900), old, watcher("stuck", 9, 5, 4), watcher("a", 19, 1, 18)]);
+    let text = line(0, 0, &[lost(0), old(0), watcher("stuck", 5, 5, 0), watcher("a", 0, 0, 0)])
+        + &line(1, 0, &[lost(9), old(1), watcher("stuck", 9, 5, 4), watcher("a", 9, 0, 9)])
+        + &line(7, 0, &[told, lost(900), old(2), watcher("stuck", 9, 5, 4), watcher("a", 19, 1, 18)]);
     let table = shown(&text, &[]);
     assert_eq!(names(&table), ["Sstuck", "Sold", "Stold", "losing", "a"], "{table}");
     assert!(table.contains(", slow 3\n") && table.contains("  1m5s\n"), "{table}");
