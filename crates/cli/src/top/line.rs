@@ -61,9 +61,6 @@ pub(crate) struct Watcher {
     /// The age of the oldest event in the queue. Zero if the age is unknown.
     #[serde(default, deserialize_with = "age")]
     pub(crate) oldest_age: Duration,
-    /// Whether the program itself considers the watcher to be slow.
-    #[serde(default, deserialize_with = "is_true")]
-    pub(crate) slow: bool,
 }
 
 impl Watcher {
@@ -134,10 +131,6 @@ fn short_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::E
 fn age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let value = Value::deserialize(deserializer)?;
     Ok(eventcast::duration::deserialize(value).unwrap_or_default())
-}
-
-fn is_true<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    Value::deserialize(deserializer).map(|value| value == Value::Bool(true))
 }
 
 /// Deserializes the watchers of a bus, or the sum over all watchers of topics.

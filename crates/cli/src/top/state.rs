@@ -138,8 +138,7 @@ impl State {
         if let Some(mut departed) = bus.departed.take().filter(|departed| departed.offered > 0) {
             "(departed)".clone_into(&mut departed.name);
             // Their queues no longer have a reader.
-            (departed.queued, departed.lag, departed.slow, departed.oldest_age) =
-                (0, 0, false, Duration::ZERO);
+            (departed.queued, departed.lag, departed.oldest_age) = (0, 0, Duration::ZERO);
             watchers.push(departed);
         }
         let rows = keys(watchers.iter()).into_iter().zip(watchers);
@@ -171,9 +170,7 @@ impl Row {
         let waits = since.zip(stamp).and_then(|(since, now)| now.since(since)).filter(|_| has_events);
         // If the clock was set back, the time starts anew.
         let waiting_since = if waits.is_some() { since } else { stamp.filter(|_| has_events) };
-        let is_slow = watcher.slow
-            || watcher.oldest_age > slow
-            || waits.is_some_and(|seconds| seconds > slow.as_secs_f64());
+        let is_slow = watcher.oldest_age > slow || waits.is_some_and(|seconds| seconds > slow.as_secs_f64());
         let meter = before.map_or_else(
             || Meter::new(stamp, counters),
             |row| {
