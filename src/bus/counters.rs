@@ -200,8 +200,9 @@ impl fmt::Display for DropCounts {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct WatcherStats {
-    /// The watcher's name. The default name is the place in the program's source that registered
-    /// the watcher, such as `src/main.rs:42`.
+    /// The watcher's [name](crate::WatchBuilder::name). The default name is the place in the
+    /// program's source that created the watcher's builder, such as `src/main.rs:42`. Unnamed
+    /// recordings are called `recording`, `recording-2` and so on.
     pub name: String,
     /// The watcher's overflow policy, or `None` in a sum over several watchers.
     pub policy: Option<OverflowPolicy>,
@@ -235,11 +236,11 @@ pub struct WatcherStats {
     /// The largest number of events that the queue has held so far, not counting events from the
     /// history.
     pub high_water: u64,
-    /// How long at least the oldest event in the queue had been waiting at a monitor's last check.
-    /// Zero if the queue was empty, or if the bus has no monitor
-    /// ([`on_slow`](crate::Broadcaster::on_slow)). While the reader lags by a constant time, the
-    /// age is too low by at most an eighth, plus the time between two checks. In a sum over several
-    /// watchers, this is the largest age.
+    /// How long at least the oldest event in the queue had been waiting at the last check of the
+    /// bus's first [monitor](crate::Broadcaster::on_slow). Zero if the queue is empty, or if the
+    /// bus has no monitor. The age stays the same once the bus has ended. While the reader lags by
+    /// a constant time, the age is too low by at most an eighth, plus the time between two checks.
+    /// In a sum over several watchers, this is the largest age.
     #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub oldest_age: Duration,
     /// The number of evictions, which is 1 if the policy [`Evict`](crate::OverflowPolicy::Evict)

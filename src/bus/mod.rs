@@ -216,7 +216,7 @@
 //! | `Controls::waiting` | under its lock | relaxed, before a `leave` | dispatcher, or the thread holding its lock | relaxed, after a pop or `set_idle` | that a control entry is waiting |
 //! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
 //! | `Registry::present` | under the lock of `entries` | release RMW | publishers, `watcher_count`; under the lock | acquire | that the watcher's control entry was added, or that an inline bus has carried it out |
-//! | `BusState::is_monitored` | a thread that starts a monitor | relaxed RMW | same thread | same word | no data: the first monitor writes the ages |
+//! | `BusState::is_monitored` | a thread that starts a monitor | relaxed | a thread that starts a monitor | relaxed | no data: the first monitor writes the ages |
 //! | `BusState::accepted`, `BusState::missed`, `BusState::unheard` | dispatcher | relaxed | `stats`; dispatcher, `missed` | relaxed | counts |
 //!
 //! # Locks

@@ -34,7 +34,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub enum Slowness {
     /// The oldest event in the queue has been waiting for too long.
     Unread,
-    /// At every check, the bus was waiting for capacity in the full queue, or the queue had lost
+    /// At every check, the bus was waiting for capacity in the queue, or the queue had lost
     /// events since the check before.
     Full,
     /// At every check, the bus was running the watcher's filter, key function or hook, or the
@@ -78,34 +78,42 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// Starts a monitor, which calls `tell` once when a watcher has been slow for the time `after`,
     /// and once when that watcher has caught up.
     ///
-    /// A watcher is slow if one of the following is true for at least the time `after`:
+    /// A watcher is slow if one of the following is true for at least the time `after`. If several
+    /// are true, the notice reports the last of them in this list. No further notice follows if the
+    /// cause changes.
     ///
     /// - The oldest event in its queue is waiting ([`Slowness::Unread`]). Events that the reader
-    ///   has [borrowed](WatcherStats::queued) are waiting, and so is a batch of events that a
-    ///   handler or recording has not finished, or a gap that it is handling. The events of a
-    ///   [prefix](crate::WatchBuilder::prefix) do not count. If a watcher [conflates
-    ///   events](crate::WatchBuilder::conflate_by), this is the age of its key's first unread
-    ///   event.
-    /// - At every check, the bus waits for capacity in its full queue, or the queue has lost events
+    ///   has [borrowed](WatcherStats::queued) are waiting, and so is the event that a handler is
+    ///   handling. If a watcher [conflates events](crate::WatchBuilder::conflate_by), this is the
+    ///   age of its key's first unread event.
+    /// - At every check, the bus waits for capacity in its queue, or the queue has lost events
     ///   since the check before ([`Slowness::Full`]). With `DropOldest`, this counts only if the
     ///   reader has not read anything in between, because such a watcher loses events by design.
+    ///   To be notified of each loss, use [`on_drop`](crate::WatchBuilder::on_drop).
     /// - At every check, the bus is running its filter, key function or hook, or the `Clone` or
     ///   `Drop` of an event that was copied for the watcher or evicted from its queue
-    ///   ([`Slowness::Stuck`]). The bus drops other events for all watchers together, and drops the
-    ///   closures of a removed watcher, so no notice reports if such a `Drop` does not return.
+    ///   ([`Slowness::Stuck`]).
+    ///
+    /// The following is not reported: a handler that hangs at a gap or at an event of a
+    /// [prefix](crate::WatchBuilder::prefix), the `Drop` of events that the bus drops for all
+    /// watchers together, and the `Drop` of a removed watcher's closures. A [flush](Self::flush)
+    /// with a time limit names the handler.
     ///
     /// A watcher has caught up once none of this is true, and its oldest event has been waiting for
-    /// less than half the time. A watcher whose reader has been dropped by the time of the check is
-    /// reported only if it is stuck. A watcher without a name is reported by the place where the
-    /// program registered it, so give names to watchers that one place registers if you want to
-    /// distinguish them.
+    /// less than half the time. If a slow watcher ends, no notice follows. A watcher whose reader
+    /// has been dropped by the time of the check is reported only if it is stuck. A watcher without
+    /// a name is reported by the place that created its builder, so give names to watchers that one
+    /// place registers if you want to distinguish them.
     ///
     /// The monitor checks all watchers eight times during `after`, but at most once a millisecond
     /// and at least once a second, measured by the bus's clock. A notice is up to two checks late,
     /// plus an eighth of the time while the reader lags by a constant time. The first monitor of a
     /// bus also sets [`WatcherStats::oldest_age`]. Publish and receive calls do the same work with
-    /// and without a monitor. The monitor ends when the bus has ended. A bus may have several
-    /// monitors, for example one that logs and one that raises an alarm later.
+    /// and without a monitor.
+    ///
+    /// Each call starts another monitor, for example one that logs and one that raises an alarm
+    /// later. A monitor ends with the bus, and cannot be stopped before. If the bus has already
+    /// ended, this method does nothing.
     ///
     /// # Errors
     ///
@@ -115,8 +123,9 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Blocking
     ///
     /// Does not wait. While `tell` runs, the monitor does not check anything, and shutdowns wait
-    /// for `tell` as they wait for a handler. `tell` must not hold a handle to the bus, which would
-    /// keep the bus open. A panic in `tell` is caught.
+    /// for `tell` as they wait for a handler. `tell` must not own a `Broadcaster`, which would
+    /// keep the bus open, but may own a [`WeakBroadcaster`](crate::WeakBroadcaster). A panic in
+    /// `tell` is caught.
     ///
     /// # Examples
     ///
@@ -156,8 +165,9 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         if has_ended(&bus).is_some() {
             return Ok(());
         }
-        // Relaxed: the flag publishes no data.
-        let measures = !bus.is_monitored.swap(true, Ordering::Relaxed);
+        // Relaxed: the flag publishes no data. If two first monitors start at the same time, both
+        // measure.
+        let measures = !bus.is_monitored.load(Ordering::Relaxed);
         let mut monitor = Monitor { after, measures, seen: BTreeMap::new() };
         // The ages begin with this call, and not when the thread has started.
         monitor.check(&bus);
@@ -173,9 +183,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
             }
             catch_panic(|| drop(tell));
         };
-        let id = self.incoming.bus.id;
-        Threads::spawn(&self.incoming.bus.threads, THREAD.to_owned(), move || on_bus_thread(id, run))
-            .map_err(|error| BuildError::thread(THREAD, error))
+        let bus = &self.incoming.bus;
+        let id = bus.id;
+        Threads::spawn(&bus.threads, THREAD.to_owned(), move || on_bus_thread(id, run))
+            .map_err(|error| BuildError::thread(THREAD, error))?;
+        // Relaxed: as above.
+        bus.is_monitored.store(true, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -268,7 +282,10 @@ impl Seen {
         let has_lost = before.is_some_and(|(before, read)| {
             lost > before && (state.policy != OverflowPolicy::DropOldest || read == delivered)
         });
-        has_lost || state.is_waited_for() && watcher.queued >= state.capacity
+        // The dispatcher holds events for the watcher, or a publisher of an inline bus waits.
+        let is_waited_for =
+            watcher.lag > watcher.queued || state.is_waited_for() && !state.is_room_wanted(delivered);
+        has_lost || is_waited_for
     }
 
     /// Returns how long the oldest event has been waiting.
@@ -279,16 +296,8 @@ impl Seen {
         clock: &Clock,
         now: Duration,
     ) -> Duration {
-        let (taken, sent) = if state.is_finished() {
-            (0, 0)
-        } else if state.is_handler {
-            // A recording returns capacity in any order, so only its offset shows what it has
-            // handled.
-            (state.handled(), state.decided())
-        } else {
-            let taken = watcher.delivered + watcher.dropped.oldest;
-            (taken, taken + watcher.queued)
-        };
+        let taken = watcher.delivered + watcher.dropped.oldest;
+        let sent = taken + if state.is_finished() { 0 } else { watcher.queued };
         self.marks.retain(|(_, marked)| taken < sent && taken < *marked);
         let age = self.marks.first().map_or(Duration::ZERO, |(since, _)| now.saturating_sub(*since));
         // The distance between two marks grows with the age, so that there are few marks.

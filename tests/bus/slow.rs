@@ -1,6 +1,5 @@
-//! Watchers that are too slow, the monitor that reports them, and the names of watchers.
+//! Watchers that are too slow, and the monitor that reports them.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -12,10 +11,10 @@ use eventcast::bus::Start;
 use eventcast::stats::SlowNotice;
 use eventcast::stats::Slowness::{self, CaughtUp, Full, Stuck, Unread};
 use eventcast::testing::FakeClock;
-use eventcast::{Broadcaster, BusOptions, Watcher, channel};
+use eventcast::{Broadcaster, BusOptions, Watcher};
 
 use crate::support::{
-    LONG, available, bus, inline, on_both, stopping_filter, stopping_handler, timed, turnstile, until, waits,
+    LONG, available, inline, on_both, stopping_filter, stopping_handler, timed, turnstile, until, waits,
 };
 
 const AFTER: Duration = Duration::from_secs(8);
@@ -107,7 +106,7 @@ fn a_watcher_that_the_bus_waits_for_is_full() {
         // The monitor waits, and on an inline bus, the publisher waits as well. Otherwise, the
         // dispatcher waits.
         let check = |full: &Watcher<u64>| {
-            until(|| full.len() == 2 && (inline || bus.flush(Duration::ZERO).is_err()));
+            until(|| full.len() == 2 && (inline || full.stats().lag > 2));
             clock.wait_for_waiters(1 + usize::from(inline));
             clock.advance(PAUSE);
             clock.wait_for_waiters(1 + usize::from(inline));
@@ -123,6 +122,26 @@ fn a_watcher_that_the_bus_waits_for_is_full() {
         clock.advance(PAUSE);
         assert_eq!(notices.recv_timeout(LONG).unwrap().slowness, CaughtUp);
     }
+}
+
+/// The dispatcher waits until half of a long queue is free, so it also waits while the queue has
+/// capacity.
+#[test]
+fn a_long_queue_that_the_bus_waits_for_is_full() {
+    let (clock, bus) = timed(BusOptions::default());
+    let mut full = waits(&bus, 100).name("full").watch().unwrap();
+    bus.publisher().publish_batch(0..200_u64).unwrap();
+    until(|| full.stats().lag == 200 && full.len() == 100);
+    let notices = monitor(&bus);
+    for _ in 0..9 {
+        check(&clock, 1);
+        assert_eq!(full.events().take(5).count(), 5);
+    }
+    assert_eq!(shown(&notices), [is("full", Full)]);
+    assert_eq!(full.events().take(155).count(), 155);
+    bus.flush(LONG).unwrap();
+    check(&clock, 1);
+    assert_eq!(shown(&notices), [is("full", CaughtUp)]);
 }
 
 /// None of these watchers loses what it wants, or makes the bus wait.
@@ -183,20 +202,6 @@ fn a_watcher_that_loses_events_between_the_checks_is_full() {
         assert_eq!(shown(&notices), [is("losing", Full)]);
         check(&clock, 1);
         assert_eq!(shown(&notices), [is("losing", CaughtUp)]);
-    });
-}
-
-#[test]
-fn a_handler_that_hangs_at_a_gap_is_unread() {
-    on_both(|options| {
-        let (clock, bus) = timed(options);
-        let (turnstile, handle) = stopping_handler(bus.watch_builder().name("hanging"));
-        bus.publisher().publish_gap(3).unwrap();
-        turnstile.wait_for(None);
-        let notices = monitor(&bus);
-        check(&clock, 8);
-        assert_eq!(shown(&notices), [is("hanging", Unread)]);
-        drop((turnstile, handle));
     });
 }
 
@@ -464,32 +469,4 @@ fn a_hook_that_panics_or_shuts_down_the_bus_does_no_harm() {
         assert!(watcher.recv().is_err());
         assert!(bus.shutdown().threads_ended);
     });
-}
-
-// ── names ──
-
-/// Each of these watchers is named by the line that registers it.
-#[test]
-fn a_watcher_without_a_name_has_the_name_of_its_place() {
-    on_both(|options| {
-        let bus = crate::support::bus_with::<u64>(options);
-        let weak = bus.downgrade();
-        let named = |name: String, line: u32| assert_eq!(name, format!("tests/bus/slow.rs:{line}"));
-        named(bus.watch().unwrap().stats().name, line!());
-        named(bus.watch_builder().watch().unwrap().stats().name, line!());
-        named(bus.watch_builder().spawn(|_| ()).unwrap().stats().name, line!());
-        named(weak.watch().unwrap().stats().name, line!());
-        named(weak.watch_builder().runner(|_| ()).unwrap().handle().stats().name, line!());
-        named(channel::<u64>(1).1.stats().name, line!());
-    });
-}
-
-/// The path of a dependency begins with a directory of the machine that compiled it.
-#[test]
-fn the_name_of_a_place_has_the_last_four_parts_of_its_path() {
-    let bus = bus::<u64>(1, 1);
-    let included = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bus/support/place.in"));
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    assert!(root.is_absolute());
-    assert_eq!(included.stats().name, "tests/bus/support/place.in:1");
 }

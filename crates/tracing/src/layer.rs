@@ -20,6 +20,22 @@ thread_local! {
     static RECORDING: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Marks this thread as recording until the mark is dropped.
+struct Recording;
+
+impl Recording {
+    fn begin() -> Self {
+        RECORDING.set(true);
+        Self
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        RECORDING.set(false);
+    }
+}
+
 /// A [`Layer`] that records each log event that has a value for the field `reason`. The
 /// [crate's documentation](crate) lists the fields.
 ///
@@ -44,6 +60,10 @@ thread_local! {
 /// level `TRACE`.
 ///
 /// # Filters
+///
+/// The layer records log events of every level, so without a filter, `tracing` also processes each
+/// `DEBUG` and `TRACE` event of the program and its dependencies. Give the layer a filter, such as
+/// `with_filter(LevelFilter::INFO)`.
 ///
 /// `RecorderLayer` works with [per-layer filters](tracing_subscriber::layer#per-layer-filtering).
 /// A span that the layer's filter disables does not provide an object. Neither does a span that was
@@ -118,7 +138,7 @@ impl RecorderLayer {
 
     /// Sets the object of log events for which neither the event nor a span names an object, such
     /// as the program itself. Other clones of the layer are not affected. By default, such events
-    /// are not recorded but [counted](Self::without_object).
+    /// are not recorded but [counted](Self::events_without_object).
     ///
     /// # Examples
     ///
@@ -162,9 +182,9 @@ impl RecorderLayer {
     /// tracing::subscriber::with_default(log, || {
     ///     tracing::info!(reason = "Started", "the shop is open");
     /// });
-    /// assert_eq!(layer.without_object(), 1);
+    /// assert_eq!(layer.events_without_object(), 1);
     /// ```
-    pub fn without_object(&self) -> u64 {
+    pub fn events_without_object(&self) -> u64 {
         // Relaxed: only a count.
         self.without_object.count.load(Ordering::Relaxed)
     }
@@ -249,11 +269,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for RecorderLayer {
         if let Some(action) = fields.action {
             draft = draft.action(action);
         }
-        RECORDING.set(true);
+        let _recording = Recording::begin();
         // The recorder counts the events that it refuses, and catches the panics of the functions
         // that it calls.
         let _ = draft.record();
-        RECORDING.set(false);
     }
 }
 
@@ -262,7 +281,7 @@ impl fmt::Debug for RecorderLayer {
         f.debug_struct("RecorderLayer")
             .field("recorder", &self.recorder)
             .field("default_object", &self.default_object)
-            .field("without_object", &self.without_object())
+            .field("without_object", &self.events_without_object())
             .finish()
     }
 }

@@ -14,6 +14,7 @@
 //! | action | the field `action` |
 //! | source, time, name | set by the recorder |
 //!
+//! - All other fields are ignored.
 //! - The object is the first that has a non-empty kind and name: the log event's own fields, the
 //!   fields of the nearest span, then of the spans around it, or the layer's
 //!   [default object](RecorderLayer::default_object). An object is never assembled from several of
@@ -34,11 +35,13 @@
 //! use eventcast::EventBroadcaster;
 //! use eventcast::sink::MemorySink;
 //! use eventcast_tracing::RecorderLayer;
+//! use tracing::level_filters::LevelFilter;
 //! use tracing_subscriber::prelude::*;
 //!
 //! let (events, store) = (EventBroadcaster::new()?, MemorySink::new());
 //! events.record_to(store.clone())?;
-//! let log = tracing_subscriber::registry().with(RecorderLayer::new(events.recorder("shop")));
+//! let layer = RecorderLayer::new(events.recorder("shop")).with_filter(LevelFilter::INFO);
+//! let log = tracing_subscriber::registry().with(layer);
 //! tracing::subscriber::with_default(log, || {
 //!     let order = tracing::info_span!("order", object.kind = "Order", object.name = "o-17");
 //!     for _ in 0..3 {

@@ -95,7 +95,8 @@ impl<'b, T> WatchBuilder<'b, T> {
     /// Sets the watcher's name, which appears in statistics, errors and metrics. A thread that is
     /// started by [`spawn`](Self::spawn) gets the same name. Defaults to the place in the program's
     /// source that created this builder, such as `src/main.rs:42`, with at most the last four parts
-    /// of the path.
+    /// of the path. Such a name changes with the source, so name each watcher that an alarm refers
+    /// to.
     ///
     /// # Examples
     ///

@@ -280,6 +280,10 @@ impl EventBroadcaster {
     /// Starts a monitor, which reports watchers, handlers and recordings that are too slow. See
     /// [`Broadcaster::on_slow`].
     ///
+    /// For a recording, events wait until they have been written, or until the recording holds them
+    /// back by design. A repeat of an event that is being written does not wait. Therefore use
+    /// [`on_outage`](RecordingBuilder::on_outage) to be notified of a store that does not respond.
+    ///
     /// # Errors
     ///
     /// Returns the same errors as [`Broadcaster::on_slow`].

@@ -3,6 +3,7 @@
 mod ended;
 mod event_watcher;
 mod leaving;
+mod names;
 mod presence;
 mod receive;
 mod runners;

@@ -8,7 +8,7 @@ use eventcast::bus::Start;
 use eventcast::stats::Slowness;
 use eventcast::{BusOptions, Delivery, EventBroadcaster, MemorySink, OverflowPolicy};
 
-use crate::support::{LONG, Scripted, clock, clocked, pod, record, until};
+use crate::support::{LONG, Scripted, clock, clocked, memory, pod, record, until};
 
 use super::collect;
 
@@ -46,16 +46,37 @@ fn a_monitor_reports_recordings_and_watchers() {
     until(|| handler.stats().delivered == 1);
     let (tx, notices) = mpsc::channel();
     events.on_slow(Duration::from_secs(8), move |notice| tx.send(notice.clone()).unwrap()).unwrap();
-    // The repeats are added to the event that is being written, so they do not wait.
-    for _ in 0..8 {
-        record(&events, "web-0", "Started");
-        clock.advance(Duration::from_secs(1));
-    }
+    clock.advance(Duration::from_secs(8));
     for name in ["recording".to_owned(), place(line)] {
         let notice = notices.recv_timeout(LONG).unwrap();
         assert_eq!((notice.slowness, notice.watcher.name), (Slowness::Unread, name));
     }
     drop(gate);
+}
+
+/// A series holds the count of later repeats back for minutes. The unread watcher shows that the
+/// monitor has checked the recording.
+#[test]
+fn a_recording_that_defers_writes_is_not_slow() {
+    let clock = clock();
+    let events = clocked(&clock).event_time(true).build().unwrap();
+    let recording = events.record_to(memory(&clock)).unwrap();
+    for _ in 0..5 {
+        record(&events, "web-0", "Started");
+    }
+    until(|| recording.stats().watcher.delivered == 5);
+    let _unread = events.watch_builder().name("unread").watch().unwrap();
+    record(&events, "web-0", "Started");
+    until(|| recording.stats().watcher.delivered == 6);
+    let (tx, notices) = mpsc::channel();
+    events
+        .on_slow(Duration::from_secs(8), move |notice| tx.send(notice.watcher.name.clone()).unwrap())
+        .unwrap();
+    clock.advance(Duration::from_secs(8));
+    assert_eq!(notices.recv_timeout(LONG).unwrap(), "unread");
+    events.close();
+    assert!(events.shutdown().complete);
+    assert_eq!(notices.try_recv().ok(), None);
 }
 
 /// The history holds recorded events in the form in which watchers receive them, names included,

@@ -20,13 +20,15 @@ The command follows a file like `tail -F`, also after it was truncated or
 replaced. Lines that are torn, not statistics, or too large are counted and
 skipped. If a counter falls, the program has restarted, and the rates start
 anew. Rates are per second, and are computed from `time`. Without `time`, they
-are computed from the times at which new lines arrive.
+are computed from the times at which new lines arrive, so lines that are
+already in the file, and --once, need `time`.
 
 S marks a slow watcher, whose queue has had events for longer than --slow while
 none was delivered, or whose oldest event is that old. Slow watchers are listed
-first. LAG above QUEUED means that the dispatcher waits for this watcher. IN/s,
+first. If LAG stays above QUEUED, the dispatcher waits for this watcher. IN/s,
 OUT/s and LOST/s are offered, delivered and lost events. REASON is the reason of
-most losses, with + if there are others. OLDEST is the age of the oldest event.
+most losses, with + if there are others. OLDEST is the age of the oldest event,
+or - if the queue is empty or the program has not called Broadcaster::on_slow.
 
 Keys: q or Ctrl-C quits. p pauses the display. s, n, l, i, o and x sort by slow,
 name, lag, in, out and lost. The arrow and page keys, Home and End scroll.
@@ -51,7 +53,8 @@ pub(crate) struct Args {
     /// is not a terminal
     #[arg(long)]
     pub(crate) once: bool,
-    /// How long a watcher may have events without receiving one until it counts as slow
+    /// How long a watcher may have events without receiving one, or its oldest event may wait,
+    /// until the watcher counts as slow
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     #[arg(value_parser = |text: &str| duration::parse_positive("--slow", text))]
     pub(crate) slow: Duration,

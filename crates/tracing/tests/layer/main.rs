@@ -262,7 +262,7 @@ fn the_first_event_without_an_object_is_logged() {
     let log = Registry::default().with(layer.clone()).with(lines.clone());
     // Here `tracing` discards the warning, so the layer logs the next event without an object.
     subscriber::with_default(log, || warn!(reason = "Scoped", "a"));
-    assert_eq!((layer.without_object(), lines.take()), (1, vec!["layer a".to_owned()]));
+    assert_eq!((layer.events_without_object(), lines.take()), (1, vec!["layer a".to_owned()]));
 
     let log = Registry::default().with(layer.clone()).with(lines.clone());
     subscriber::set_global_default(log).unwrap();
@@ -270,7 +270,7 @@ fn the_first_event_without_an_object_is_logged() {
     warn!(reason = "Lost", object.kind = "Pod", "c");
     info!(reason = None::<&str>, "d");
     assert!(fake.take().is_empty());
-    assert_eq!(layer.without_object(), 3);
+    assert_eq!(layer.events_without_object(), 3);
     let lines = lines.take();
     let warning = r"eventcast_tracing::layer cannot record the event Lost\u{1b}\u{200b}: it has no object. ";
     assert!(lines[0].starts_with(warning), "{lines:?}");
@@ -293,7 +293,7 @@ fn an_event_without_an_object_can_be_logged_by_a_layer() {
         let layer = RecorderLayer::new(FakeRecorder::new(8).recorder("shop"));
         subscriber::set_global_default(Registry::default().with(layer.clone()).with(Echo)).unwrap();
         info!(reason = "Lost");
-        assert_eq!(layer.without_object(), 2);
+        assert_eq!(layer.events_without_object(), 2);
     });
 }
 
@@ -441,7 +441,7 @@ fn many_threads_log_at_the_same_time() {
             });
         }
     });
-    let (events, without_object) = (fake.take(), usize::try_from(layer.without_object()).unwrap());
+    let (events, without_object) = (fake.take(), usize::try_from(layer.events_without_object()).unwrap());
     assert!(without_object <= THREADS, "{without_object}");
     assert_eq!(events.len() + without_object, 2 * THREADS * EVENTS);
     let of = |reason: &str| events.iter().filter(|event| event.reason == reason).count();
