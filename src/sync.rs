@@ -69,8 +69,8 @@ pub(crate) fn unique_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A number that is used only for statistics, so that no decision depends on it. A counter wraps
-/// around.
+/// A number that is used only for statistics and reports, so that no event's path depends on it. A
+/// counter wraps around.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(core::sync::atomic::AtomicU64);
 

@@ -28,7 +28,7 @@ const LEAST: Duration = Duration::from_millis(1);
 /// The longest pause between two checks.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a [`SlowNotice`] reports about a watcher.
+/// The state of a watcher that a [`SlowNotice`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Slowness {
@@ -48,7 +48,7 @@ pub enum Slowness {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlowNotice {
-    /// What the notice reports.
+    /// The state that the notice reports.
     pub slowness: Slowness,
     /// The watcher's counters at the check, which include its name, its policy, the length of its
     /// queue, and the age of its oldest event.
@@ -197,7 +197,7 @@ struct Monitor {
     after: Duration,
     /// Whether this monitor publishes the ages of the oldest events.
     measures: bool,
-    /// What the monitor has seen of each watcher, keyed by the watcher's id.
+    /// The observations of each watcher, keyed by the watcher's id.
     seen: BTreeMap<u64, Seen>,
 }
 
@@ -222,7 +222,7 @@ impl Monitor {
     }
 }
 
-/// What a monitor has seen of a watcher.
+/// A monitor's observations of one watcher.
 #[derive(Default)]
 struct Seen {
     /// The times of earlier checks, each with the number of events that had been sent by then. Only

@@ -49,7 +49,7 @@ use super::watcher::Watcher;
 pub struct WatchBuilder<'b, T> {
     pub(super) incoming: &'b IncomingQueue<T>,
     pub(super) name: Option<String>,
-    /// Where the program created the builder.
+    /// The place where the program created the builder.
     pub(super) place: &'static Location<'static>,
     pub(super) queue_capacity: usize,
     pub(super) overflow: OverflowPolicy,
