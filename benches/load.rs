@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
 
+use crate::threads::Switches;
+
 /// An event of 64 bytes, which consists of its number, its publisher and padding. An event is an
 /// array of plain integers, because one rival does not accept any other type.
 pub type Payload = [u64; 8];
@@ -79,6 +81,9 @@ pub struct Arrived<S> {
     /// The CPU time of the publishing threads. `None` if the publishers do not run on their own
     /// threads.
     pub publishing: Option<Duration>,
+    /// The switches of the publishing threads. `None` if the publishers do not run on their own
+    /// threads, or if the system does not report them.
+    pub switches: Option<Switches>,
     /// The final state of each reader.
     pub seen: Vec<S>,
 }
@@ -167,6 +172,8 @@ pub struct Outcome {
     /// The CPU time of the publishing threads. `None` if the publishers do not run on their own
     /// threads.
     pub publishing: Option<Duration>,
+    /// The switches of the publishing threads. `None` if they are not known.
+    pub switches: Option<Switches>,
     /// The number of events that arrived, summed over all readers.
     pub delivered: u64,
     /// The number of events that did not arrive.
@@ -177,8 +184,8 @@ impl Arrived<Check> {
     /// Checks the results of all readers and returns the totals.
     #[must_use]
     pub fn outcome(self, flood: &Flood) -> Outcome {
-        let Self { elapsed, publishing, .. } = self;
-        let mut outcome = Outcome { elapsed, publishing, ..Outcome::default() };
+        let Self { elapsed, publishing, switches, .. } = self;
+        let mut outcome = Outcome { elapsed, publishing, switches, ..Outcome::default() };
         for check in self.seen {
             let (delivered, lost) = check.finish(flood.each);
             outcome.delivered += delivered;
@@ -224,18 +231,22 @@ where
             .map(|(id, publisher)| {
                 scope.spawn(move || {
                     barrier.wait();
-                    let before = ThreadTime::now();
+                    let (before, switches) = (ThreadTime::now(), Switches::of_this_thread());
                     publisher(id);
-                    before.elapsed()
+                    (before.elapsed(), Switches::of_this_thread().zip(switches))
                 })
             })
             .collect();
         barrier.wait();
         let start = Instant::now();
-        let publishing =
-            publishers.into_iter().map(|publisher| publisher.join().expect("a publisher panicked")).sum();
+        let (mut publishing, mut switches) = (Duration::ZERO, Some(Switches::default()));
+        for publisher in publishers {
+            let (time, change) = publisher.join().expect("a publisher panicked");
+            publishing += time;
+            switches = switches.zip(change).map(|(sum, (now, before))| sum + now.since(before));
+        }
         finish();
         let seen = readers.into_iter().map(|reader| reader.join().expect("a reader panicked")).collect();
-        Arrived { elapsed: start.elapsed(), publishing: Some(publishing), seen }
+        Arrived { elapsed: start.elapsed(), publishing: Some(publishing), switches, seen }
     })
 }

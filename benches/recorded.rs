@@ -15,7 +15,8 @@ use eventcast::{
     ObjectReference, OverflowPolicy, Recorded, Recorder, Timestamp,
 };
 
-use crate::load::QUEUE;
+use crate::load::{Arrived, Load, Payload, QUEUE, payload, run};
+use crate::ours::{options, until_all_came};
 
 /// The message that is used if all events have the same message.
 pub const MESSAGE: &str = "Back-off restarting failed container";
@@ -83,6 +84,40 @@ pub fn to_handler(events: u64, record: impl Fn(&Recorder, u64) -> Recorded) -> (
     let recorder = broadcaster.recorder("kubelet");
     let elapsed = flow(events, |number| record(&recorder, number), || count.load(Ordering::Acquire));
     (elapsed, bytes.load(Ordering::Relaxed))
+}
+
+/// Runs a round of one publisher, which records each payload as an event about one object, and one
+/// handler. The event's message carries the payload's number and time. An event that is refused is
+/// recorded again, so no event is lost.
+///
+/// # Panics
+///
+/// Panics if the load has several publishers or watchers.
+pub fn handled<L: Load>(load: &L) -> Arrived<L::Seen> {
+    assert_eq!((load.publishers(), load.watchers()), (1, 1));
+    let broadcaster = EventBroadcaster::builder().bus(options()).build().expect("the options are in range");
+    let (mut see, seen) = until_all_came(load);
+    let runner = broadcaster.watch_builder().runner(move |event: Delivery<&Event>| {
+        let Delivery::Event(event) = event else { return };
+        let mut numbers = event.message.split(' ').map(|number| number.parse().expect("it was a number"));
+        let mut next = || numbers.next().expect("it has two numbers");
+        let mut sent = payload(next(), 0);
+        sent[2] = next();
+        see(&sent);
+    });
+    let runner = runner.expect("the bus is open");
+    let reader = move |_: L::Seen| {
+        runner.run();
+        seen.recv().expect("every event was handled")
+    };
+    let (recorder, pod) = (broadcaster.recorder("kubelet"), &pods(1)[0]);
+    let record = |[number, _, time, ..]: Payload| {
+        let record = || recorder.event(pod, EventType::Normal, "Sent", format_args!("{number} {time}"));
+        while !record().is_accepted() {
+            thread::yield_now();
+        }
+    };
+    run(load, vec![|id| load.publish(id, record)], vec![reader], || broadcaster.close())
 }
 
 /// Records the given number of events to a store, through a recording without a spam filter. An

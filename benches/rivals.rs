@@ -1,13 +1,14 @@
 //! The rival crates, each used as its documentation recommends.
 
+pub mod rings;
+
 use std::thread;
 use std::time::Duration;
 
-use disruptor::wait_strategies::WaitStrategy;
-use disruptor::{BusySpin, BusySpinWithSpinLoopHint, Producer, Sleep};
+use disruptor::{BusySpin, BusySpinWithSpinLoopHint, Sleep};
 
 use crate::load::{Arrived, Contender, Flood, Load, Payload, QUEUE, QUEUE_POWER, See, run};
-use crate::ours::until_all_came;
+use rings::{FLOWS, codas_flow, codas_stage, disruptor, photon_bounded, photon_events, rtrb};
 
 /// Returns all rivals, in the order in which `versus` shows them.
 #[must_use]
@@ -20,6 +21,11 @@ pub fn contenders() -> Vec<Contender<Flood>> {
     }
     fn one_to_one(load: &Flood) -> bool {
         load.publishers == 1 && load.watchers == 1
+    }
+    // With more publishers than cores, a publisher spins until its predecessor is scheduled again:
+    // on two cores, a round of `4 to 1` had not ended after 14 minutes.
+    fn of_a_flow(load: &Flood) -> bool {
+        load.publishers == 1 && FLOWS.contains(&load.watchers)
     }
     let one = |name, manner, can, round| Contender { name, manner, can, round };
     vec![
@@ -52,6 +58,8 @@ pub fn contenders() -> Vec<Contender<Flood>> {
             one_publisher,
             photon_events,
         ),
+        one("codas-flow, yielding", "lossless; burns a core each", of_a_flow, codas_flow),
+        one("codas-flow stage, yielding", "lossless; burns a core each", of_a_flow, codas_stage),
     ]
 }
 
@@ -137,39 +145,6 @@ pub fn crossfire<L: Load>(load: &L) -> Arrived<L::Seen> {
         load.publish(id, |payload| {
             for sender in &senders {
                 assert!(sender.send(payload).is_ok());
-            }
-        });
-    };
-    run(load, vec![publisher], readers, || ())
-}
-
-/// Runs a round with an `rtrb` ring buffer for each watcher. The ring buffers do not provide a way
-/// to wait, so both sides yield.
-pub fn rtrb<L: Load>(load: &L) -> Arrived<L::Seen> {
-    let (mut senders, readers): (Vec<_>, Vec<_>) = (0..load.watchers())
-        .map(|_| {
-            let (tx, mut rx) = rtrb::RingBuffer::<Payload>::new(QUEUE);
-            let reader = move |mut seen: L::Seen| {
-                loop {
-                    // Check `is_abandoned` before calling `pop`, because the last event may arrive
-                    // between the two calls.
-                    let is_over = rx.is_abandoned();
-                    match rx.pop() {
-                        Ok(payload) => seen.see(&payload),
-                        Err(_) if is_over => return seen,
-                        Err(_) => thread::yield_now(),
-                    }
-                }
-            };
-            (tx, reader)
-        })
-        .unzip();
-    let publisher = move |id: usize| {
-        load.publish(id, |payload| {
-            for sender in &mut senders {
-                while sender.push(payload).is_err() {
-                    thread::yield_now();
-                }
             }
         });
     };
@@ -283,127 +258,4 @@ pub fn postage_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
         })
         .collect();
     run(load, publishers, readers, || drop(tx))
-}
-
-/// Runs a round with the `disruptor` crate and the given wait strategy. The crate's consumers have
-/// their own threads, so the readers here only wait for the consumers' results.
-pub fn disruptor<L: Load, W: WaitStrategy + 'static>(load: &L, wait: W) -> Arrived<L::Seen> {
-    let (handlers, readers): (Vec<_>, Vec<_>) = (0..load.watchers())
-        .map(|_| {
-            let (mut see, seen) = until_all_came(load);
-            let handler = move |payload: &Payload, _: disruptor::Sequence, _: bool| see(payload);
-            (handler, move |_: L::Seen| seen.recv().expect("every event was handled"))
-        })
-        .unzip();
-    let mut handlers = handlers.into_iter();
-    let mut next = || handlers.next().expect("one for each watcher");
-    /// This is a macro because the builder's type changes with the first and with the second
-    /// handler.
-    macro_rules! with_handlers {
-        ($builder:expr, $use_producer:expr) => {{
-            let builder = $builder.handle_events_with(next());
-            if load.watchers() == 1 {
-                $use_producer(Box::new(builder.build()))
-            } else {
-                let mut builder = builder.handle_events_with(next());
-                for _ in 2..load.watchers() {
-                    builder = builder.handle_events_with(next());
-                }
-                $use_producer(Box::new(builder.build()))
-            }
-        }};
-    }
-    if load.publishers() == 1 {
-        let builder = disruptor::build_single_producer(QUEUE_POWER, || [0; 8], wait);
-        return with_handlers!(builder, |producer| one_producer(load, producer, readers));
-    }
-    let builder = disruptor::build_multi_producer(QUEUE_POWER, || [0; 8], wait);
-    with_handlers!(builder, |producer| many_producers(load, producer, readers))
-}
-
-fn one_producer<L: Load, R: FnOnce(L::Seen) -> L::Seen + Send>(
-    load: &L,
-    mut producer: Box<impl Producer<Payload> + Send>,
-    readers: Vec<R>,
-) -> Arrived<L::Seen> {
-    let publisher = move |id: usize| load.publish(id, |payload| producer.publish(|slot| *slot = payload));
-    run(load, vec![publisher], readers, || ())
-}
-
-fn many_producers<L, P, R>(load: &L, producer: Box<P>, readers: Vec<R>) -> Arrived<L::Seen>
-where
-    L: Load,
-    P: Producer<Payload> + Clone + Send,
-    R: FnOnce(L::Seen) -> L::Seen + Send,
-{
-    let publishers = (0..load.publishers())
-        .map(|_| {
-            let mut producer = producer.clone();
-            move |id: usize| load.publish(id, |payload| producer.publish(|slot| *slot = payload))
-        })
-        .collect();
-    run(load, publishers, readers, || drop(producer))
-}
-
-/// Runs a round with photon-ring's bounded channel. The channel's readers never end on their own,
-/// so each reader stops after the total number of events. The readers yield when there is no event,
-/// because photon-ring's own wait functions spin, which starves all threads if there are fewer
-/// cores than threads.
-pub fn photon_bounded<L: Load>(load: &L) -> Arrived<L::Seen> {
-    let (mut publisher, subscribable) = photon_ring::channel_bounded::<Payload>(QUEUE_POWER, 0);
-    let readers = (0..load.watchers())
-        .map(|_| {
-            let mut subscriber = subscribable.subscribe();
-            move |mut seen: L::Seen| {
-                let mut left = load.total();
-                while left > 0 {
-                    match subscriber.try_recv() {
-                        Ok(payload) => {
-                            seen.see(&payload);
-                            left -= 1;
-                        }
-                        Err(_) => thread::yield_now(),
-                    }
-                }
-                seen
-            }
-        })
-        .collect();
-    let publish = move |id: usize| {
-        load.publish(id, |payload| {
-            while publisher.try_publish(payload).is_err() {
-                thread::yield_now();
-            }
-        });
-    };
-    run(load, vec![publish], readers, || ())
-}
-
-/// Runs a round with photon-ring's event channel, whose readers yield in the same way as in
-/// [`photon_bounded`].
-pub fn photon_events<L: Load>(load: &L) -> Arrived<L::Seen> {
-    let (mut publisher, subscribable) = photon_ring::event_channel::<Payload>(QUEUE_POWER, || [0; 8]);
-    let readers = (0..load.watchers())
-        .map(|_| {
-            let mut subscriber = subscribable.subscribe();
-            move |mut seen: L::Seen| {
-                let mut left = load.total();
-                while left > 0 {
-                    match subscriber.process(|payload| seen.see(payload)) {
-                        Some(()) => left -= 1,
-                        None => thread::yield_now(),
-                    }
-                }
-                seen
-            }
-        })
-        .collect();
-    let publish = move |id: usize| {
-        load.publish(id, |payload| {
-            while !publisher.try_publish(|slot| *slot = payload) {
-                thread::yield_now();
-            }
-        });
-    };
-    run(load, vec![publish], readers, || ())
 }

@@ -1,10 +1,61 @@
-//! The state of this process's other threads, as reported by the operating system.
+//! The state of this process's threads, as reported by the operating system.
 
 #[cfg(target_os = "linux")]
 use std::path::PathBuf;
 use std::time::Duration;
 #[cfg(target_os = "linux")]
 use std::time::Instant;
+
+use nix::sys::resource::{UsageWho, getrusage};
+
+/// The number of times that the system took a core from a thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Switches {
+    /// The number of times that a thread went to sleep. Each sleep also ends with one wake-up.
+    pub sleeps: u64,
+    /// The number of times that a thread was preempted, or yielded to another thread.
+    pub preemptions: u64,
+}
+
+impl Switches {
+    /// Returns the switches of all threads of this process so far, including ended threads.
+    #[must_use]
+    pub fn of_process() -> Self {
+        Self::of(UsageWho::RUSAGE_SELF)
+    }
+
+    /// Returns the switches of the calling thread so far, or `None` if the system does not report
+    /// them for each thread.
+    #[must_use]
+    pub fn of_this_thread() -> Option<Self> {
+        #[cfg(any(target_os = "linux", target_os = "freebsd"))]
+        return Some(Self::of(UsageWho::RUSAGE_THREAD));
+        #[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
+        None
+    }
+
+    fn of(who: UsageWho) -> Self {
+        let usage = getrusage(who).expect("the system counts the switches");
+        Self {
+            sleeps: usage.voluntary_context_switches() as u64,
+            preemptions: usage.involuntary_context_switches() as u64,
+        }
+    }
+
+    /// Returns the switches between an earlier call and this one.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self { sleeps: self.sleeps - before.sleeps, preemptions: self.preemptions - before.preemptions }
+    }
+}
+
+impl std::ops::Add for Switches {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { sleeps: self.sleeps + other.sleeps, preemptions: self.preemptions + other.preemptions }
+    }
+}
 
 /// All threads of this process except the calling thread.
 #[derive(Debug)]

@@ -159,6 +159,9 @@ mod real {
     /// The number of times that the bus's wait loops, after spinning, yield the processor and check
     /// again before they park.
     pub(crate) const YIELDS: u32 = 3;
+    /// The number of times that a publisher without a deadline, after spinning, yields and checks a
+    /// full incoming queue again before it parks.
+    pub(crate) const PUBLISHER_YIELDS: u32 = 32;
     /// The number of times that a non-waiting publisher checks a full queue again. Each spin is
     /// twice as long as the previous one. Together, the spins take less than a microsecond.
     pub(crate) const LOOKS: u32 = 4;
@@ -168,6 +171,12 @@ mod real {
     /// The number of rounds without a sleeping reader after which the dispatcher may lend the
     /// fan-out.
     pub(crate) const BUSY_ROUNDS: u32 = 4;
+    /// The minimum number of entries in a single round after which the dispatcher may lend the
+    /// fan-out immediately.
+    pub(crate) const LARGE_ROUND: usize = 128;
+    /// The number of direct deliveries without a sleeping reader after which the next publisher
+    /// leaves its event to the reader or to the dispatcher.
+    pub(crate) const MOST_BUSY_ROUNDS: u32 = 32;
     /// The minimum number of waiting entries that a blocking receive pulls immediately. A blocking
     /// receive pulls fewer entries only when it would otherwise sleep.
     pub(crate) const MANY: usize = 32;
@@ -317,16 +326,25 @@ mod real {
         }
     }
 
+    /// Returns the number of threads that can run in parallel.
+    fn parallelism() -> usize {
+        // To determine the number of threads, the system reads files, which takes longer than
+        // creating the rest of a bus.
+        static THREADS: OnceLock<usize> = OnceLock::new();
+        *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(4, usize::from))
+    }
+
     /// Returns the number of cells in the gate. The number of cells is the number of threads that
     /// can run in parallel, rounded up to a power of two, and clamped to between 2 and 32.
     pub(crate) fn gate_cells() -> usize {
-        // To determine the number of threads, the system reads files, which takes longer than
-        // creating the rest of a bus.
-        static CELLS: OnceLock<usize> = OnceLock::new();
-        *CELLS.get_or_init(|| {
-            let threads = std::thread::available_parallelism().map_or(4, usize::from);
-            threads.next_power_of_two().clamp(2, 32)
-        })
+        parallelism().next_power_of_two().clamp(2, 32)
+    }
+
+    /// Returns the number of spins during which a reader that has pulled many entries lets further
+    /// entries accumulate. The spins take a few microseconds. On a single core, no publisher could
+    /// run during the spins, so the reader does not spin.
+    pub(crate) fn pull_gather() -> u32 {
+        if parallelism() > 1 { 120 } else { 0 }
     }
 
     thread_local! {

@@ -21,9 +21,12 @@ use std::time::Duration;
 use eventcast::{BusOptions, OverflowPolicy};
 use eventcast_benches::cost::{self, State};
 use eventcast_benches::load::{Arrived, Contender, Load};
+use eventcast_benches::quiet::Observation;
+use eventcast_benches::rounds::take_turns;
 use eventcast_benches::table::progress;
+use eventcast_benches::threads::Switches;
 use eventcast_benches::timed::{Schedule, Stopwatch, Timed};
-use eventcast_benches::{ours, rivals};
+use eventcast_benches::{ours, recorded, rivals};
 
 use args::{HELP, Part, Settings, read};
 use report::{CostRow, LatencyRow, Section, TWO_HOPS};
@@ -33,6 +36,7 @@ fn contenders() -> Vec<Contender<Timed>> {
     vec![
         one("eventcast handler", "lossless; parks", ours::handlers),
         one("eventcast recv_ref", "lossless; parks", ours::references),
+        one("eventcast recorder", "lossless, records a refused event again; parks", recorded::handled),
         one("eventcast, filter", "lossless; parks", |load| filtered(load, ours::options())),
         one("eventcast, DropOldest", "loses the oldest; parks", |load| {
             ours::references_with(load, oldest(), |builder| builder)
@@ -82,9 +86,10 @@ fn main() -> ExitCode {
         eprintln!("latency: cannot listen for signals: {error}");
         return ExitCode::FAILURE;
     }
+    let observation = Observation::begin();
     let sections: Vec<Section> = settings.parts.iter().map(|part| measure(*part, &settings)).collect();
     progress("");
-    print!("{}", report::render(&sections, &settings));
+    print!("{}", report::render(&sections, &observation.conditions(), &settings));
     ExitCode::SUCCESS
 }
 
@@ -124,14 +129,16 @@ fn latencies(part: Part, settings: &Settings, schedule: Schedule, events: u64) -
         .filter(|contender| contender.name.contains(&settings.only))
         .map(|contender| (contender, LatencyRow::new(contender.name, contender.manner, events)))
         .collect();
-    for round in 1..=settings.rounds {
-        for (contender, row) in &mut running {
-            progress(&format!("{part}: round {round} of {}, {}", settings.rounds, contender.name));
-            let load = Timed::new(schedule, events);
-            debug_assert_eq!(load.total(), events);
-            row.add(&load.result((contender.round)(&load)));
-        }
-    }
+    let base = running.iter().position(|(contender, _)| contender.name == TWO_HOPS);
+    let p50 = |(_, row): &(_, LatencyRow)| row.p50().to_vec();
+    take_turns(&mut running, base, settings.rounds, p50, |round, (contender, row)| {
+        progress(&format!("{part}: round {round} of {} or more, {}", settings.rounds, contender.name));
+        let load = Timed::new(schedule, events);
+        debug_assert_eq!(load.total(), events);
+        let switches = Switches::of_process();
+        let arrived = (contender.round)(&load);
+        row.add(&load.result(arrived), Switches::of_process().since(switches));
+    });
     running.into_iter().map(|(_, row)| row).collect()
 }
 
@@ -144,12 +151,16 @@ fn costs(settings: &Settings) -> Vec<CostRow> {
         .filter(|contender| contender.name.contains(&settings.only))
         .map(|contender| (contender, CostRow::new(contender.name)))
         .collect();
-    for round in 1..=settings.rounds {
-        for (contender, row) in &mut running {
-            progress(&format!("{}: round {round} of {}, {}", Part::Cost, settings.rounds, contender.name));
-            row.awake(&(contender.measure)(State::Awake, runs(4000.0)));
-            row.parked(&(contender.measure)(State::Parked, runs(500.0)));
-        }
-    }
+    let awake = |(_, row): &(_, CostRow)| row.p50().to_vec();
+    take_turns(&mut running, None, settings.rounds, awake, |round, (contender, row)| {
+        progress(&format!(
+            "{}: round {round} of {} or more, {}",
+            Part::Cost,
+            settings.rounds,
+            contender.name
+        ));
+        row.awake(&(contender.measure)(State::Awake, runs(4000.0)));
+        row.parked(&(contender.measure)(State::Parked, runs(500.0)));
+    });
     running.into_iter().map(|(_, row)| row).collect()
 }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use eventcast_benches::cost::{Costs, RUN};
+use eventcast_benches::quiet::Conditions;
+use eventcast_benches::rounds::{disagreement, halves, interval, is_narrow, mark, range, ratio, ratios};
 use eventcast_benches::table::{Form, grid, median, sorted};
+use eventcast_benches::threads::Switches;
 use eventcast_benches::timed::Latencies;
 use serde_json::{Value, json};
 
@@ -15,6 +18,23 @@ pub(crate) const TWO_HOPS: &str = "crossbeam channel, two hops";
 pub(crate) enum Section {
     Latency(Part, Vec<LatencyRow>),
     Cost(Vec<CostRow>),
+}
+
+impl Section {
+    /// Returns the medians of the row with which the other rows are compared, and otherwise those
+    /// of the first row.
+    fn base(&self) -> &[f64] {
+        let base = match self {
+            Self::Latency(_, rows) => base(rows).or(rows.first()).map(LatencyRow::p50),
+            Self::Cost(rows) => rows.first().map(CostRow::p50),
+        };
+        base.unwrap_or_default()
+    }
+}
+
+/// Returns the row with which the other rows are compared.
+fn base(rows: &[LatencyRow]) -> Option<&LatencyRow> {
+    rows.iter().find(|row| row.name == TWO_HOPS)
 }
 
 /// The percentiles from each round, in nanoseconds.
@@ -56,15 +76,19 @@ pub(crate) struct LatencyRow {
     latencies: Rounds,
     late: Rounds,
     lost: Vec<u64>,
+    switches: Switches,
 }
 
 impl LatencyRow {
     pub(crate) fn new(name: &'static str, manner: &'static str, events: u64) -> Self {
         let (latencies, late) = (Rounds::default(), Rounds::default());
-        Self { name, manner, events, latencies, late, lost: Vec::new() }
+        let (lost, switches) = (Vec::new(), Switches::default());
+        Self { name, manner, events, latencies, late, lost, switches }
     }
 
-    pub(crate) fn add(&mut self, round: &Latencies) {
+    /// Adds a round with the switches of the whole process.
+    pub(crate) fn add(&mut self, round: &Latencies, switches: Switches) {
+        self.switches = self.switches + switches;
         self.latencies.add(&round.latencies);
         if !round.late.is_empty() {
             self.late.add(&round.late);
@@ -72,8 +96,25 @@ impl LatencyRow {
         self.lost.push(round.lost);
     }
 
+    /// Returns the median latency of each round, in nanoseconds.
+    pub(crate) fn p50(&self) -> &[f64] {
+        &self.latencies.p50
+    }
+
+    /// Returns the number per million events.
+    fn per_million(&self, number: u64) -> f64 {
+        number as f64 * 1e6 / (self.events * self.lost.len() as u64) as f64
+    }
+
     fn lost_share(&self) -> f64 {
-        self.lost.iter().sum::<u64>() as f64 / (self.events * self.lost.len() as u64) as f64
+        self.per_million(self.lost.iter().sum()) / 1e6
+    }
+
+    /// Returns the ratio to the base, with its interval.
+    fn ratio(&self, base: Option<&LatencyRow>) -> String {
+        let Some(base) = base else { return "-".to_owned() };
+        let ratios = ratios(self.p50(), base.p50());
+        ratio(&ratios)
     }
 }
 
@@ -104,6 +145,11 @@ impl CostRow {
         self.parked.add_each(&costs.runs, RUN);
     }
 
+    /// Returns the median cost in each round while the receiving thread is awake, in nanoseconds.
+    pub(crate) fn p50(&self) -> &[f64] {
+        &self.awake.p50
+    }
+
     /// Returns the number of times per hundred runs that the receiving thread went to sleep
     /// although it should have stayed awake. Returns `None` if the system does not report this
     /// number.
@@ -112,37 +158,40 @@ impl CostRow {
     }
 }
 
-pub(crate) fn render(sections: &[Section], settings: &Settings) -> String {
+pub(crate) fn render(sections: &[Section], conditions: &Conditions, settings: &Settings) -> String {
     if settings.form == Form::Json {
         let sections: Vec<_> = sections.iter().map(json_of).collect();
-        let document = json!({"rounds": settings.rounds, "seconds": settings.seconds, "sections": sections});
+        let document = json!({
+            "conditions": conditions.json(),
+            "rounds": settings.rounds,
+            "seconds": settings.seconds,
+            "sections": sections,
+        });
         return format!("{document}\n");
     }
-    let mut tables = Vec::new();
+    let mut tables = vec![conditions.line()];
     for section in sections {
         let (head, rows) = match section {
-            Section::Latency(part, rows) => (latency_head(*part, rows, settings), latency_grid(rows)),
-            Section::Cost(rows) => (
-                format!(
-                    "{}, in nanoseconds for one event, timed in runs of {RUN} (median of {} rounds)",
-                    Part::Cost,
-                    settings.rounds
-                ),
-                cost_grid(rows),
-            ),
+            Section::Latency(part, rows) => {
+                let (rounds, events) =
+                    (rows.iter().map(|row| row.p50().len()), rows.first().map_or(0, |row| row.events));
+                let rounds = format!("{} rounds of {events} events", range(rounds));
+                (format!("{part}, in microseconds (median of {rounds}"), latency_grid(rows))
+            }
+            Section::Cost(rows) => {
+                let what = format!("{}, in nanoseconds for one event, timed in runs of {RUN}", Part::Cost);
+                let rounds = range(rows.iter().map(|row| row.p50().len()));
+                (format!("{what} (median of {rounds} rounds"), cost_grid(rows))
+            }
         };
         // Skip a section that contains only the header because it has none of the selected
         // contenders.
         if rows.len() > 1 {
-            tables.push(format!("{head}\n\n{}", grid(&rows, settings.form)));
+            let mark = mark(section.base());
+            tables.push(format!("{head}{mark})\n\n{}", grid(&rows, settings.form)));
         }
     }
     tables.join("\n")
-}
-
-fn latency_head(part: Part, rows: &[LatencyRow], settings: &Settings) -> String {
-    let events = rows.first().map_or(0, |row| row.events);
-    format!("{part}, in microseconds (median of {} rounds of {events} events)", settings.rounds)
 }
 
 fn micros(nanos: f64) -> String {
@@ -164,7 +213,7 @@ fn middle(figures: &[f64], show: impl Fn(f64) -> String) -> String {
 }
 
 fn latency_grid(rows: &[LatencyRow]) -> Vec<Vec<String>> {
-    let hops = rows.iter().find(|row| row.name == TWO_HOPS).map(|row| median(&row.latencies.p50));
+    let base = base(rows);
     let head = [
         "",
         "p50",
@@ -172,17 +221,18 @@ fn latency_grid(rows: &[LatencyRow]) -> Vec<Vec<String>> {
         "p99",
         "p99.9",
         "max",
-        "p50 / two hops",
+        "p50 / two hops (95 %)",
         "lost",
         "late p50",
         "late p99",
         "late max",
+        "sleeps",
+        "preemptions",
         "manner",
     ];
     let mut grid = vec![head.map(str::to_owned).to_vec()];
     for row in rows {
         let Rounds { p50, p99, p999, max } = &row.latencies;
-        let ratio = hops.map_or_else(|| "-".to_owned(), |hops| format!("{:.2}", median(p50) / hops));
         grid.push(vec![
             row.name.to_owned(),
             middle(p50, micros),
@@ -190,11 +240,13 @@ fn latency_grid(rows: &[LatencyRow]) -> Vec<Vec<String>> {
             middle(p99, micros),
             middle(p999, micros),
             middle(max, micros),
-            ratio,
+            row.ratio(base),
             format!("{:.1} %", 100.0 * row.lost_share()),
             middle(&row.late.p50, micros),
             middle(&row.late.p99, micros),
             middle(&row.late.max, micros),
+            format!("{:.0}", row.per_million(row.switches.sleeps)),
+            format!("{:.0}", row.per_million(row.switches.preemptions)),
             row.manner.to_owned(),
         ]);
     }
@@ -233,41 +285,48 @@ fn cost_grid(rows: &[CostRow]) -> Vec<Vec<String>> {
 
 /// Returns a section as JSON, with all of its times in nanoseconds, round by round.
 fn json_of(section: &Section) -> Value {
-    match section {
+    let halves = halves(section.base());
+    let mut document = match section {
         Section::Latency(part, rows) => {
             let rate = match part {
                 Part::Rate(rate) => Some(rate),
                 Part::Idle | Part::Cost => None,
             };
-            let rows: Vec<_> = rows
-                .iter()
-                .map(|row| {
-                    json!({
-                        "name": row.name,
-                        "manner": row.manner,
-                        "events": row.events,
-                        "lost": row.lost,
-                        "latency_ns": row.latencies.json(),
-                        "sender_late_ns": row.late.json(),
-                    })
-                })
-                .collect();
+            let base = base(rows).map(LatencyRow::p50);
+            let rows: Vec<_> = rows.iter().map(|row| latency_json(row, base)).collect();
             json!({"part": part.to_string(), "events_per_second": rate, "rows": rows})
         }
         Section::Cost(rows) => {
-            let rows: Vec<_> = rows
-                .iter()
-                .map(|row| {
-                    json!({
-                        "name": row.name,
-                        "awake_ns": row.awake.json(),
-                        "parked_first_ns": row.first.json(),
-                        "parked_run_ns": row.parked.json(),
-                        "sleeps_per_hundred_runs_awake": row.sleeps_per_hundred(),
-                    })
+            let row = |row: &CostRow| {
+                json!({
+                    "name": row.name,
+                    "awake_ns": row.awake.json(),
+                    "parked_first_ns": row.first.json(),
+                    "parked_run_ns": row.parked.json(),
+                    "sleeps_per_hundred_runs_awake": row.sleeps_per_hundred(),
                 })
-                .collect();
+            };
+            let rows: Vec<_> = rows.iter().map(row).collect();
             json!({"part": Part::Cost.to_string(), "events_per_run": RUN, "rows": rows})
         }
-    }
+    };
+    document["halves"] = json!(halves);
+    document["disturbance"] = json!(disagreement(halves));
+    document
+}
+
+fn latency_json(row: &LatencyRow, base: Option<&[f64]>) -> Value {
+    let ratios = base.map(|base| ratios(row.p50(), base));
+    json!({
+        "name": row.name,
+        "manner": row.manner,
+        "events": row.events,
+        "lost": row.lost,
+        "latency_ns": row.latencies.json(),
+        "sender_late_ns": row.late.json(),
+        "interval": ratios.as_deref().and_then(interval),
+        "is_narrow": ratios.as_deref().is_some_and(is_narrow),
+        "sleeps_per_million_events": row.per_million(row.switches.sleeps),
+        "preemptions_per_million_events": row.per_million(row.switches.preemptions),
+    })
 }

@@ -32,6 +32,8 @@ mod way;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use eventcast_benches::quiet::Observation;
+use eventcast_benches::rounds::take_turns;
 use eventcast_benches::table::progress;
 
 use args::{HELP, Settings, read};
@@ -89,23 +91,23 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let observation = Observation::begin();
     let results = measure(&settings);
     progress("");
-    print!("{}", report::render(&results, &settings));
+    print!("{}", report::render(&results, &observation.conditions(), &settings));
     ExitCode::SUCCESS
 }
 
 fn measure(settings: &Settings) -> Vec<Results> {
     let mut results: Vec<_> = settings.rows.iter().map(|row| Results::new(row)).collect();
-    for round in 1..=settings.rounds {
-        for results in &mut results {
-            if results.taken < LONG {
-                progress(&format!("round {round} of {}, {}", settings.rounds, results.row.name));
-                let start = Instant::now();
-                results.add((results.row.round)(&settings.load));
-                results.taken += start.elapsed();
-            }
+    let first = |results: &Results| results.first().to_vec();
+    take_turns(&mut results, None, settings.rounds, first, |round, results| {
+        if results.taken < LONG {
+            progress(&format!("round {round} of {} or more, {}", settings.rounds, results.row.name));
+            let start = Instant::now();
+            results.add(results.row.measure(&settings.load));
+            results.taken += start.elapsed();
         }
-    }
+    });
     results
 }

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use eventcast_benches::quiet::Conditions;
+use eventcast_benches::rounds::{disagreement, halves};
 use eventcast_benches::table::{Form, grid, median, sorted};
 use serde_json::json;
 
@@ -23,6 +25,11 @@ impl Results {
         Self { row, taken: Duration::ZERO, figures: Vec::new() }
     }
 
+    /// Returns the row's first figure in each round.
+    pub(crate) fn first(&self) -> &[f64] {
+        self.figures.first().map_or(&[], |(_, values)| values)
+    }
+
     /// Adds the figures of a round.
     pub(crate) fn add(&mut self, round: Vec<Figure>) {
         for figure in round {
@@ -34,10 +41,10 @@ impl Results {
     }
 }
 
-pub(crate) fn render(results: &[Results], settings: &Settings) -> String {
+pub(crate) fn render(results: &[Results], conditions: &Conditions, settings: &Settings) -> String {
     match settings.form {
-        Form::Json => format!("{}\n", document(results)),
-        form => grid(&table(results), form),
+        Form::Json => format!("{}\n", document(results, conditions)),
+        form => format!("{}\n{}", conditions.line(), grid(&table(results), form)),
     }
 }
 
@@ -54,18 +61,31 @@ fn shown(value: f64) -> String {
 }
 
 fn table(results: &[Results]) -> Vec<Vec<String>> {
-    let mut rows = vec![["", "median", "least-most", "rounds", "unit"].map(str::to_owned).to_vec()];
-    for (figure, values) in results.iter().flat_map(|results| &results.figures) {
-        let sorted = sorted(values);
-        let mut spread = shown(sorted[0]);
-        let _ = write!(spread, "-{}", shown(sorted[sorted.len() - 1]));
-        let rounds = values.len().to_string();
-        rows.push(vec![figure.name.clone(), shown(median(values)), spread, rounds, figure.unit.to_owned()]);
+    let head = ["", "median", "least-most", "rounds", "unit", "odd / even rounds"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for results in results {
+        let halves = halves(results.first());
+        let mark = if disagreement(halves).is_some() { ", NOT QUIET" } else { "" };
+        let halves = halves.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}{mark}"));
+        for (figure, values) in &results.figures {
+            let sorted = sorted(values);
+            let mut spread = shown(sorted[0]);
+            let _ = write!(spread, "-{}", shown(sorted[sorted.len() - 1]));
+            let (name, unit) = (figure.name.clone(), figure.unit.to_owned());
+            rows.push(vec![
+                name,
+                shown(median(values)),
+                spread,
+                values.len().to_string(),
+                unit,
+                halves.clone(),
+            ]);
+        }
     }
     rows
 }
 
-fn document(results: &[Results]) -> serde_json::Value {
+fn document(results: &[Results], conditions: &Conditions) -> serde_json::Value {
     let row = |results: &Results| {
         let figure = |(figure, values): &(Figure, Vec<f64>)| {
             json!({
@@ -76,7 +96,13 @@ fn document(results: &[Results]) -> serde_json::Value {
             })
         };
         let figures: Vec<_> = results.figures.iter().map(figure).collect();
-        json!({"row": results.row.name, "figures": figures})
+        let halves = halves(results.first());
+        json!({
+            "row": results.row.name,
+            "halves": halves,
+            "disturbance": disagreement(halves),
+            "figures": figures,
+        })
     };
-    json!({"rows": results.iter().map(row).collect::<Vec<_>>()})
+    json!({"conditions": conditions.json(), "rows": results.iter().map(row).collect::<Vec<_>>()})
 }

@@ -1,8 +1,9 @@
 //! A row of the table, which is a measurement that is repeated in rounds.
 
+use std::cell::Cell;
 use std::time::Duration;
 
-use eventcast_benches::threads::Others;
+use eventcast_benches::threads::{Others, Switches};
 
 /// A measurement.
 #[derive(Debug)]
@@ -18,15 +19,41 @@ pub(crate) struct Row {
 pub(crate) struct Load {
     pub(crate) events: Option<u64>,
     pub(crate) quick: bool,
+    /// The number of events that the row has asked for in this round.
+    asked: Cell<u64>,
 }
 
 impl Load {
     /// Returns the number of events in a round, for a row with the given default.
     pub(crate) fn events(&self, own: u64) -> u64 {
         let share = if self.quick { 100 } else { 1 };
-        self.events.unwrap_or((own / share).max(1000))
+        let events = self.events.unwrap_or((own / share).max(1000));
+        self.asked.set(self.asked.get() + events);
+        events
     }
 }
+
+impl Row {
+    /// Runs one round. If the row has a number of events, also returns how many times per million
+    /// events a thread went to sleep, and how many times a thread was preempted or yielded.
+    pub(crate) fn measure(&self, load: &Load) -> Vec<Figure> {
+        let before = Switches::of_process();
+        let mut figures = (self.round)(load);
+        let switches = Switches::of_process().since(before);
+        let events = load.asked.take();
+        if events == 0 {
+            return figures;
+        }
+        for (what, number) in [("sleeps", switches.sleeps), ("preemptions", switches.preemptions)] {
+            let name = format!("{}, {what}", figures[0].name);
+            figures.push(Figure::new(name, number as f64 * 1e6 / events as f64, PER_MILLION));
+        }
+        figures
+    }
+}
+
+/// The unit of the figures that count switches.
+const PER_MILLION: &str = "per M events";
 
 /// A figure that was measured in one round.
 #[derive(Clone, Debug)]

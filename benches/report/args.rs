@@ -13,8 +13,12 @@ Usage: eventcast-benches report [OPTIONS]
        eventcast-benches render [--out DIR]
 
 `report` builds the programs versus, latency and recording in release mode, runs them one after
-another, and writes their results to DIR/figures/NAME.json. This takes about twelve minutes, during
-which the machine should be idle otherwise. Then it does the same as `render`.
+another, and writes their results to DIR/figures/NAME.json. This takes about half an hour, during
+which the machine must be idle otherwise. Before each program, it waits for up to ten minutes until
+the load average of the last minute is below 0.3. If the machine was not quiet during a program,
+DIR keeps its files, and the results are written to a file in the system's folder for temporary
+files. Otherwise it does the same as `render`, which omits single figures that were not taken on a
+quiet machine.
 
 `render` generates the page DIR/figures.md, and the plots next to the data files, from all data
 files DIR/figures/*.json. The same data files always result in the same output.

@@ -13,8 +13,11 @@ use serde_json::Value;
 use signal_hook::consts::TERM_SIGNALS;
 
 /// The programs in the order in which they run, each with its approximate duration.
-pub(crate) const PROGRAMS: [(&str, &str); 3] =
-    [("versus", "about five minutes"), ("latency", "about five minutes"), ("recording", "about two minutes")];
+pub(crate) const PROGRAMS: [(&str, &str); 3] = [
+    ("versus", "about ten minutes"),
+    ("latency", "about eight minutes"),
+    ("recording", "about eight minutes"),
+];
 
 /// The locations of the programs.
 #[derive(Debug)]
@@ -26,6 +29,16 @@ pub(crate) enum Programs {
 }
 
 impl Programs {
+    /// Checks that all programs exist, before anything is measured.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for (name, _) in PROGRAMS {
+            let path =
+                self.path(name).ok_or_else(|| format!("cannot find the program {name}: cargo built none"))?;
+            path.metadata().map_err(|error| format!("cannot run {}: {error}", path.display()))?;
+        }
+        Ok(())
+    }
+
     fn path(&self, name: &str) -> Option<PathBuf> {
         match self {
             Self::Built(paths) => {

@@ -26,6 +26,49 @@ pub(crate) struct Report {
     pub(crate) versus: Versus,
     pub(crate) latency: Latency,
     pub(crate) recording: Recording,
+    /// The parts whose figures [`Self::hide`] has removed, each with its reason.
+    #[serde(skip)]
+    pub(crate) hidden: Vec<(String, String)>,
+}
+
+impl Report {
+    /// Removes the figures that were not taken on a quiet machine. Keeps the rows, whose cells are
+    /// then empty. Figures from before the programs judged this are kept, and so is a trial, whose
+    /// figures mean nothing anyway.
+    pub(crate) fn hide(&mut self) {
+        if self.quick {
+            return;
+        }
+        let Self { versus, latency, recording, hidden, .. } = self;
+        let mut is_hidden = |conditions: &Option<Conditions>, part: &str, disturbance: &Option<String>| {
+            let of_all = conditions.as_ref().map(|conditions| conditions.disturbances.join(", "));
+            let reason = of_all.filter(|text| !text.is_empty()).or_else(|| disturbance.clone());
+            hidden.extend(reason.iter().map(|reason| (part.to_owned(), reason.clone())));
+            reason.is_some()
+        };
+        for case in &mut versus.cases {
+            if is_hidden(&versus.conditions, &case.name, &case.disturbance) {
+                case.rows.iter_mut().for_each(Rival::hide);
+            }
+        }
+        for section in &mut latency.sections {
+            if is_hidden(&latency.conditions, &section.part, &section.disturbance) {
+                section.rows.iter_mut().for_each(Timed::hide);
+            }
+        }
+        for row in &mut recording.rows {
+            if is_hidden(&recording.conditions, &row.name, &row.disturbance) {
+                row.figures.iter_mut().for_each(|figure| figure.rounds = Rounds::default());
+            }
+        }
+    }
+}
+
+/// The conditions during one program.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Conditions {
+    /// The reasons why the machine was not quiet.
+    pub(crate) disturbances: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -42,6 +85,7 @@ pub(crate) struct Machine {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Versus {
+    pub(crate) conditions: Option<Conditions>,
     pub(crate) cases: Vec<Case>,
     pub(crate) idle: Vec<Idle>,
 }
@@ -50,6 +94,8 @@ pub(crate) struct Versus {
 pub(crate) struct Case {
     #[serde(rename = "case")]
     pub(crate) name: String,
+    /// The reason why this case's figures were not taken on a quiet machine.
+    pub(crate) disturbance: Option<String>,
     pub(crate) rows: Vec<Rival>,
 }
 
@@ -64,8 +110,22 @@ pub(crate) struct Rival {
     pub(crate) lost: Option<f64>,
     #[serde(rename = "cpu_seconds_per_million_events")]
     pub(crate) cpu: Option<f64>,
+    #[serde(rename = "least_cpu_seconds_per_million_events")]
+    pub(crate) least_cpu: Option<f64>,
     #[serde(rename = "publisher_nanos_per_event")]
     pub(crate) publisher: Option<f64>,
+    #[serde(rename = "sleeps_per_million_events")]
+    pub(crate) sleeps: Option<f64>,
+    #[serde(rename = "preemptions_per_million_events")]
+    pub(crate) preemptions: Option<f64>,
+}
+
+impl Rival {
+    fn hide(&mut self) {
+        self.rate = Rounds::default();
+        (self.lost, self.cpu, self.least_cpu) = (None, None, None);
+        (self.publisher, self.sleeps, self.preemptions) = (None, None, None);
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,12 +138,15 @@ pub(crate) struct Idle {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Latency {
+    pub(crate) conditions: Option<Conditions>,
     pub(crate) sections: Vec<Section>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Section {
     pub(crate) part: String,
+    /// The reason why this section's figures were not taken on a quiet machine.
+    pub(crate) disturbance: Option<String>,
     pub(crate) events_per_second: Option<u64>,
     pub(crate) rows: Vec<Timed>,
 }
@@ -105,6 +168,15 @@ pub(crate) struct Timed {
 }
 
 impl Timed {
+    fn hide(&mut self) {
+        self.lost.clear();
+        let all =
+            [&mut self.latency_ns, &mut self.awake_ns, &mut self.parked_first_ns, &mut self.parked_run_ns];
+        for percentiles in all.into_iter().flatten() {
+            *percentiles = Percentiles::default();
+        }
+    }
+
     /// Returns the fraction of the events that were lost, from 0 to 1.
     pub(crate) fn lost_share(&self) -> Option<f64> {
         let events = self.events? * self.lost.len() as u64;
@@ -112,7 +184,7 @@ impl Timed {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Percentiles {
     pub(crate) p50: Rounds,
     #[serde(default)]
@@ -121,12 +193,16 @@ pub(crate) struct Percentiles {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Recording {
+    pub(crate) conditions: Option<Conditions>,
     pub(crate) rows: Vec<Row>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Row {
-    pub(crate) row: String,
+    #[serde(rename = "row")]
+    pub(crate) name: String,
+    /// The reason why this row's figures were not taken on a quiet machine.
+    pub(crate) disturbance: Option<String>,
     pub(crate) figures: Vec<Figure>,
 }
 

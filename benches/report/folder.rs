@@ -104,6 +104,7 @@ impl Folder {
             let text = fs::read_to_string(path).map_err(|error| cannot_read(path, &error))?;
             let mut report: Report =
                 serde_json::from_str(&text).map_err(|error| cannot_read(path, &error))?;
+            report.hide();
             report.slug = path.file_stem().map(|stem| stem.to_string_lossy().into()).unwrap_or_default();
             Ok(report)
         };

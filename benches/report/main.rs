@@ -29,8 +29,10 @@ mod recording;
 mod tables;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use serde_json::json;
+use eventcast_benches::quiet;
+use serde_json::{Value, json};
 
 use args::{Command, HELP, Settings};
 use folder::Folder;
@@ -73,6 +75,7 @@ fn report(settings: &Settings) -> Result<(), String> {
         Some(folder) => children::Programs::Taken(folder.clone()),
         None => children::build()?,
     };
+    programs.check()?;
     let quick: &[&str] = if settings.quick { &["--quick"] } else { &[] };
     let mut document = json!({
         "machine": machine.json(),
@@ -83,10 +86,47 @@ fn report(settings: &Settings) -> Result<(), String> {
     for (step, (program, length)) in children::PROGRAMS.into_iter().enumerate() {
         let length = if settings.quick { "seconds" } else { length };
         eprintln!("{} of {}: {program}, {length}", step + 1, children::PROGRAMS.len());
+        if !settings.quick {
+            // Building the programs, or the program before, has caused a load.
+            quiet::wait(LONGEST_WAIT);
+        }
         document[program] = children::run(&programs, program, quick)?;
+    }
+    if !settings.quick {
+        keep_unless_quiet(&document)?;
     }
     folder.write(&file, &data::text(&document))?;
     render(&folder)
+}
+
+/// The maximum time to wait until the machine is quiet.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
+/// If the machine was not quiet during one of the programs, writes the document to a temporary file
+/// and returns an error, so the figures from an earlier run are kept.
+fn keep_unless_quiet(document: &Value) -> Result<(), String> {
+    let disturbances: Vec<_> = children::PROGRAMS
+        .iter()
+        .flat_map(|(program, _)| {
+            let disturbances = document[program]["conditions"]["disturbances"].as_array();
+            disturbances
+                .into_iter()
+                .flatten()
+                .map(move |text| format!("{program}: {}", text.as_str().unwrap_or("")))
+        })
+        .collect();
+    if disturbances.is_empty() {
+        return Ok(());
+    }
+    let file = std::env::temp_dir().join(format!("eventcast-figures-{}.json", std::process::id()));
+    std::fs::write(&file, data::text(document))
+        .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    Err(format!(
+        "the machine was not quiet: {}. The page is unchanged, and the results are in {}. Run it again while \
+         nothing else runs",
+        disturbances.join("; "),
+        file.display()
+    ))
 }
 
 fn render(folder: &Folder) -> Result<(), String> {
@@ -101,4 +141,27 @@ fn render(folder: &Folder) -> Result<(), String> {
         }
     }
     folder.write(&folder.page(), &page::render(&reports))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disturbed_run_is_kept_out_of_the_page() {
+        let program = |disturbances: &[&str]| json!({"conditions": {"disturbances": disturbances}});
+        let quiet = json!({"versus": program(&[]), "latency": program(&[]), "recording": program(&[])});
+        assert_eq!(keep_unless_quiet(&quiet), Ok(()));
+        let mut busy = quiet;
+        busy["latency"] = program(&["too much load", "stolen time"]);
+        let error = keep_unless_quiet(&busy).unwrap_err();
+        let start =
+            "the machine was not quiet: latency: too much load; latency: stolen time. The page is unchanged";
+        assert!(error.starts_with(start), "{error}");
+        let (_, file) = error.split_once("the results are in ").unwrap();
+        let (file, _) = file.split_once(". Run it again").unwrap();
+        let kept: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        std::fs::remove_file(file).unwrap();
+        assert_eq!(kept, busy);
+    }
 }

@@ -20,7 +20,7 @@ cargo run --release -p eventcast-benches -- report --name \"My machine\" --out /
 cargo run --release -p eventcast-benches -- render
 ```
 
-The first command takes about twelve minutes, during which the machine should do nothing else. It writes this page, and
+The first command takes about half an hour, during which the machine must do nothing else. It writes this page, and
 three plots and a data file with each round of each contender to the folder `figures`. The second command writes to
 another folder. The third command recreates the page and the plots from the data files.
 
@@ -30,6 +30,14 @@ another folder. The third command recreates the page and the plots from the data
   how each figure is measured.
 - Each figure is the median of its rounds, with the minimum and maximum in brackets where they are shown. The data files
   have the rest: the spread of each latency, how late the senders were, and the processor time of each thread.
+- If the programs judged the machine, figures are shown only if it was quiet: a load average below 0.3 before the
+  program, less than 1 % of stolen time and 2 % of time used by other programs during it, and at most 3 % between the
+  medians of the odd and the even rounds of the table's first contender (`two hops` for latencies). A contender has at
+  least six or seven rounds, and up to three times as many, until its ratio to the first contender is known to 10 % with
+  a confidence of 95 %.
+- A contender with fewer rounds than the first one may have missed a slow phase of the machine. The data files therefore
+  have the ratio of both rates in the same rounds (`ours_to_this`), with its interval.
+- Each sleep ends with one wake-up. A yield to another thread counts as a preemption.
 - `1 to 4` means one publisher and four readers, each on its own thread. A dash marks a load that the contender cannot
   handle, or a missing figure.
 - `inline` marks a bus without a dispatcher. `one thread` means that the thread that publishes each event also receives
@@ -89,7 +97,9 @@ fn machine(report: &Report) -> String {
             let _ = write!(out, "\n{text}");
         }
     };
-    let mut throughput = vec![tables::throughput(report), tables::cost(report), tables::of_tasks(report)];
+    let mut throughput = vec![tables::throughput(report), tables::cost(report)];
+    throughput.extend(tables::switches(report));
+    throughput.push(tables::of_tasks(report));
     throughput.extend(tables::of_one_thread(report));
     let plots = [
         ("parking", "Throughput of eventcast and of the contenders that park"),
@@ -125,6 +135,15 @@ fn about(report: &Report) -> String {
     }
     if let Some(source) = &report.source {
         let _ = write!(out, "\n{source}\n");
+    }
+    if report.versus.conditions.is_none() {
+        out.push_str("\nThe programs did not yet judge whether the machine was quiet.\n");
+    }
+    if !report.hidden.is_empty() {
+        out.push_str("\nThe following figures are missing, because the machine was not quiet:\n\n");
+    }
+    for (part, reason) in &report.hidden {
+        let _ = writeln!(out, "- {part}: {reason}");
     }
     out
 }

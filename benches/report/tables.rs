@@ -108,9 +108,23 @@ pub(crate) fn of_one_thread(report: &Report) -> Option<String> {
 }
 
 pub(crate) fn cost(report: &Report) -> String {
-    let cell = |rival: &Rival| optional(rival.cpu, hundredths);
+    let cell = |rival: &Rival| match rival.least_cpu {
+        Some(least) => format!("{} (min {})", optional(rival.cpu, hundredths), hundredths(least)),
+        None => optional(rival.cpu, hundredths),
+    };
     let cases: Vec<_> = threads(report).into_iter().filter(|case| case.name.starts_with("1 to ")).collect();
     by_case("CPU s per million events", &cases, cell, true)
+}
+
+/// Returns the table of sleeps and preemptions. Returns `None` if the data has neither.
+pub(crate) fn switches(report: &Report) -> Option<String> {
+    let cases = threads(report);
+    let cell = |rival: &Rival| match rival.sleeps.zip(rival.preemptions) {
+        Some((sleeps, preemptions)) => format!("{}, {}", whole(sleeps), whole(preemptions)),
+        None => NONE.to_owned(),
+    };
+    let has_sleeps = cases.iter().flat_map(|case| &case.rows).any(|rival| rival.sleeps.is_some());
+    has_sleeps.then(|| by_case("sleeps, preemptions per million events", &cases, cell, false))
 }
 
 pub(crate) fn idle(report: &Report) -> String {

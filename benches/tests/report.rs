@@ -85,6 +85,48 @@ fn the_page_shows_every_machine() {
     }
 }
 
+/// Sets the given fields of the last case of `versus`, the first section of `latency` and the first
+/// row of `recording` in a real data file, and returns the page that is rendered from it.
+fn page_with(name: &str, conditions: &Value, disturbance: &Value) -> String {
+    let folder = empty(name);
+    let mut data: Value = serde_json::from_str(&data_files()["figures/amd-epyc.json"]).unwrap();
+    for (program, parts, part) in
+        [("versus", "cases", 5), ("latency", "sections", 0), ("recording", "rows", 0)]
+    {
+        data[program]["conditions"] = serde_json::json!({"disturbances": conditions});
+        data[program][parts][part]["disturbance"] = disturbance.clone();
+    }
+    fs::write(folder.join("figures/amd-epyc.json"), data.to_string()).unwrap();
+    rendered(&folder);
+    fs::read_to_string(folder.join("figures.md")).unwrap()
+}
+
+#[test]
+fn figures_that_were_not_taken_on_a_quiet_machine_are_not_shown() {
+    let (none, null) = (serde_json::json!([]), Value::Null);
+    let quiet = page_with("quiet-machine", &none, &null);
+    assert!(!quiet.contains("are missing") && !quiet.contains("did not yet judge"), "{quiet}");
+    let line =
+        |page: &str, start: &str| page.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
+    let ours = line(&quiet, "| AMD EPYC, ");
+    assert!(!ours.contains('–'), "{ours}");
+
+    let halves = page_with("halves", &none, &"odd and even rounds differ".into());
+    assert!(halves.contains("\n- 64 to 1: odd and even rounds differ\n- One event at a time"), "{halves}");
+    assert!(halves.contains("\n- caller: odd and even rounds differ\n"), "{halves}");
+    // The last case, and the only section of the table.
+    let (shown, _) = ours.trim_end_matches(" |").rsplit_once(" | ").unwrap();
+    let (shown, _) = shown.rsplit_once(" | ").unwrap();
+    assert_eq!(line(&halves, "| AMD EPYC, "), format!("{shown} | – | – |"));
+    assert!(line(&halves, "| `caller` | ").contains(" | – | "), "{halves}");
+
+    let load = page_with("load", &serde_json::json!(["too much load"]), &null);
+    assert_eq!(line(&load, "| AMD EPYC, "), "| AMD EPYC, 2026-11-24 | – | – | – | – | – | – | – |");
+    for part in ["1 to 1", "1 to 16, tasks", "1 M events a second", "correlator"] {
+        assert!(load.contains(&format!("\n- {part}: too much load\n")), "{part}: {load}");
+    }
+}
+
 #[test]
 fn a_quick_report_measures_and_renders() {
     let folder = empty("quick");

@@ -29,7 +29,10 @@ use cpu_time::ProcessTime;
 use lexopt::prelude::{Long, Short, ValueExt};
 
 use eventcast_benches::load::{Contender, Flood, Load};
+use eventcast_benches::quiet::Observation;
+use eventcast_benches::rounds::take_turns;
 use eventcast_benches::table::{Form, progress};
+use eventcast_benches::threads::Switches;
 use eventcast_benches::{ours, rivals};
 use report::{Case, Figures, Table};
 
@@ -43,7 +46,9 @@ several readers in a process.
 Usage: versus [OPTIONS]
 
 Options:
-      --rounds N      Rounds of each contender in each case, at least 1 [default: 7]
+      --rounds N      Rounds of each contender in each case, at least 1 [default: 7]. From 6 on,
+                      a contender has up to three times as many, until the 95 % interval of its
+                      ratio to the first contender is narrower than 10 %
       --case TEXT     Only cases whose name contains TEXT, such as \"1 to 16\", \"tasks\" or
                       \"one thread\"
       --only TEXT     Only contenders whose name contains TEXT, such as \"inline\"; the first one,
@@ -57,6 +62,12 @@ Options:
 In the cases with one thread, the thread publishes each event and receives it from each watcher.
 They do not include eventcast with a dispatcher, because the event may not have been offered yet
 when the publish call returns.
+
+Figures are marked unless the machine was quiet: a load average below 0.3 before the run, less than
+1 % of stolen time and 2 % of time used by other programs during it, and a difference of at most 3 %
+between the odd and the even rounds of a case's first contender. A ratio is marked with ~ if its
+interval stays wider than 10 %. Sleeps and preemptions are per million events. A yield to another
+thread counts as a preemption.
 
 Exit status: 0, or 2 for bad usage. If a contender duplicates or reorders an event, or loses one
 without reporting it, the program panics.
@@ -101,6 +112,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let observation = Observation::begin();
     let mut tables = Vec::new();
     let threads: Vec<_> = ours::contenders().into_iter().chain(rivals::contenders()).collect();
     let all = [(THREADS, threads), (TASKS, tasks::contenders()), (ONE_THREAD, one_thread::contenders())];
@@ -116,7 +128,7 @@ fn main() -> ExitCode {
         Vec::new()
     };
     progress("");
-    print!("{}", report::render(&tables, &idle, settings.form));
+    print!("{}", report::render(&tables, &idle, &observation.conditions(), settings.form));
     ExitCode::SUCCESS
 }
 
@@ -193,17 +205,12 @@ fn measure(case: &Case, contenders: &[Contender<Flood>], settings: &Settings) ->
             (contender, load, Figures::new(contender.name, contender.manner))
         })
         .collect();
-    for round in 1..=settings.rounds {
-        for (contender, flood, figures) in &mut running {
-            progress(&format!("{}: round {round} of {}, {}", case.name, settings.rounds, contender.name));
-            let before = ProcessTime::now();
-            let outcome = (contender.round)(flood).outcome(flood);
-            figures.add(flood.total(), outcome, before.elapsed());
-        }
-    }
-    Table {
-        case: *case,
-        rounds: settings.rounds,
-        rows: running.into_iter().map(|(_, _, figures)| figures).collect(),
-    }
+    let rates = |(_, _, figures): &(_, _, Figures)| figures.rates.clone();
+    take_turns(&mut running, Some(0), settings.rounds, rates, |round, (contender, flood, figures)| {
+        progress(&format!("{}: round {round} of {} or more, {}", case.name, settings.rounds, contender.name));
+        let (before, switches) = (ProcessTime::now(), Switches::of_process());
+        let outcome = (contender.round)(flood).outcome(flood);
+        figures.add(flood.total(), outcome, before.elapsed(), Switches::of_process().since(switches));
+    });
+    Table { case: *case, rows: running.into_iter().map(|(_, _, figures)| figures).collect() }
 }

@@ -39,7 +39,7 @@ fn round<R>(
             }
         }
     });
-    Arrived { elapsed: start.elapsed(), publishing: Some(before.elapsed()), seen }
+    Arrived { elapsed: start.elapsed(), publishing: Some(before.elapsed()), switches: None, seen }
 }
 
 fn inline(load: &Flood) -> Arrived<Check> {

@@ -3,10 +3,13 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use eventcast_benches::load::Outcome;
+use eventcast_benches::quiet::Conditions;
+use eventcast_benches::rounds::{disagreement, halves, interval, is_narrow, mark, range, ratio, ratios};
 use eventcast_benches::table::{Form, grid, median, sorted};
+use eventcast_benches::threads::Switches;
 
 use crate::idle::Idle;
 
@@ -19,9 +22,20 @@ pub(crate) struct Case {
 
 pub(crate) struct Table {
     pub(crate) case: Case,
-    pub(crate) rounds: usize,
     /// The contenders' rows. The first row is eventcast or eventcast inline.
     pub(crate) rows: Vec<Figures>,
+}
+
+impl Table {
+    /// Returns the rates of the first contender.
+    fn base(&self) -> &[f64] {
+        self.rows.first().map_or(&[], |figures| &figures.rates)
+    }
+
+    /// Returns each row with the rates that it is compared with. The first row has no such rates.
+    fn rows(&self) -> impl Iterator<Item = (&Figures, Option<&[f64]>)> {
+        self.rows.iter().enumerate().map(|(row, figures)| (figures, (row > 0).then_some(self.base())))
+    }
 }
 
 /// The results of one contender's rounds.
@@ -29,30 +43,50 @@ pub(crate) struct Figures {
     name: &'static str,
     manner: &'static str,
     /// The deliveries per second in each round.
-    rates: Vec<f64>,
+    pub(crate) rates: Vec<f64>,
     events: u64,
     delivered: u64,
     lost: u64,
-    cpu: Duration,
-    /// The part of `cpu` that the publishing threads used. `None` if the publishers do not run on
-    /// their own threads.
+    /// The CPU seconds per million events in each round.
+    cpu: Vec<f64>,
+    /// The CPU time of the publishing threads. `None` if the publishers do not run on their own
+    /// threads.
     publishing: Option<Duration>,
+    switches: Switches,
+    /// The part of `switches` that the publishing threads had. `None` if it is not known.
+    publisher_switches: Option<Switches>,
 }
 
 impl Figures {
     pub(crate) fn new(name: &'static str, manner: &'static str) -> Self {
-        let (rates, cpu) = (Vec::new(), Duration::ZERO);
-        Self { name, manner, rates, events: 0, delivered: 0, lost: 0, cpu, publishing: None }
+        let (rates, cpu, switches) = (Vec::new(), Vec::new(), Switches::default());
+        let (events, delivered, lost) = (0, 0, 0);
+        let (publishing, publisher_switches) = (None, None);
+        Self { name, manner, rates, events, delivered, lost, cpu, publishing, switches, publisher_switches }
     }
 
-    pub(crate) fn add(&mut self, events: u64, outcome: Outcome, cpu: Duration) {
+    /// Adds a round. `cpu` and `switches` belong to the whole process.
+    pub(crate) fn add(&mut self, events: u64, outcome: Outcome, cpu: Duration, switches: Switches) {
         self.rates.push(outcome.delivered as f64 / outcome.elapsed.as_secs_f64());
         self.events += events;
         self.delivered += outcome.delivered;
         self.lost += outcome.lost;
-        self.cpu += cpu;
+        self.cpu.push(cpu.as_secs_f64() * 1e6 / events as f64);
+        self.switches = self.switches + switches;
         if let Some(publishing) = outcome.publishing {
             *self.publishing.get_or_insert_default() += publishing;
+        }
+        if let Some(switches) = outcome.switches {
+            self.publisher_switches = Some(self.publisher_switches.unwrap_or_default() + switches);
+        }
+    }
+
+    /// Returns the ratio of the first contender's rate to this contender's rate in each round. For
+    /// the first contender itself, `base` is `None`, and this method returns the rates.
+    pub(crate) fn ratios(&self, base: Option<&[f64]>) -> Vec<f64> {
+        match base {
+            None => self.rates.clone(),
+            Some(base) => ratios(base, &self.rates),
         }
     }
 
@@ -60,9 +94,15 @@ impl Figures {
         median(&self.rates)
     }
 
-    /// Returns the CPU seconds per million events.
-    fn cpu_per_million(&self) -> f64 {
-        self.cpu.as_secs_f64() * 1e6 / self.events as f64
+    /// Returns the number per million events.
+    fn per_million(&self, number: u64) -> f64 {
+        number as f64 * 1e6 / self.events as f64
+    }
+
+    /// Returns the sleeps of the publishing threads, and of all other threads, per million events.
+    fn sleeps(&self) -> Option<(f64, f64)> {
+        let publishers = self.publisher_switches?.sleeps;
+        Some((self.per_million(publishers), self.per_million(self.switches.sleeps - publishers)))
     }
 
     /// Returns the publishers' CPU time per event, in nanoseconds.
@@ -73,44 +113,89 @@ impl Figures {
     fn lost_share(&self) -> f64 {
         self.lost as f64 / (self.delivered + self.lost) as f64
     }
+
+    fn row(&self, base: Option<&[f64]>) -> Vec<String> {
+        let rates = sorted(&self.rates);
+        let million = |rate: &f64| format!("{:.2}", rate / 1e6);
+        let end = |rate: Option<&f64>| rate.map_or_else(String::new, million);
+        let sleeps = self.sleeps().map_or_else(
+            || format!("{:.0}", self.per_million(self.switches.sleeps)),
+            |(publishers, others)| format!("{publishers:.0} + {others:.0}"),
+        );
+        vec![
+            self.name.to_owned(),
+            million(&self.median()),
+            end(rates.first()),
+            end(rates.last()),
+            self.ratio(base),
+            format!("{:.1} %", 100.0 * self.lost_share()),
+            format!("{:.3}", median(&self.cpu)),
+            format!("{:.3}", sorted(&self.cpu)[0]),
+            self.nanos_of_publisher().map_or_else(|| "-".to_owned(), |nanos| format!("{nanos:.0}")),
+            sleeps,
+            format!("{:.0}", self.per_million(self.switches.preemptions)),
+            self.manner.to_owned(),
+        ]
+    }
+
+    /// Returns the ratio of the first contender's rate to this one, with its interval.
+    fn ratio(&self, base: Option<&[f64]>) -> String {
+        if base.is_none() {
+            return "1".to_owned();
+        }
+        let ratios = self.ratios(base);
+        ratio(&ratios)
+    }
+
+    fn json(&self, base: Option<&[f64]>) -> Value {
+        let ratios = self.ratios(base);
+        json!({
+            "name": self.name,
+            "manner": self.manner,
+            "deliveries_per_second": self.rates,
+            "median": self.median(),
+            "ours_to_this": if base.is_some() { median(&ratios) } else { 1.0 },
+            "interval": interval(&ratios),
+            "is_narrow": is_narrow(&ratios),
+            "events": self.events,
+            "lost": self.lost_share(),
+            "cpu_seconds_per_million_events": median(&self.cpu),
+            "least_cpu_seconds_per_million_events": sorted(&self.cpu)[0],
+            "publisher_nanos_per_event": self.nanos_of_publisher(),
+            "sleeps_per_million_events": self.per_million(self.switches.sleeps),
+            "publisher_sleeps_per_million_events": self.sleeps().map(|(publishers, _)| publishers),
+            "preemptions_per_million_events": self.per_million(self.switches.preemptions),
+        })
+    }
 }
 
-pub(crate) fn render(tables: &[Table], idle: &[Idle], form: Form) -> String {
+pub(crate) fn render(tables: &[Table], idle: &[Idle], conditions: &Conditions, form: Form) -> String {
     if form == Form::Json {
-        return json_of(tables, idle);
+        return json_of(tables, idle, conditions);
     }
-    let mut out = String::new();
+    let mut out = conditions.line();
+    out.push('\n');
+    let head = [
+        "",
+        "M deliveries/s",
+        "least",
+        "most",
+        "ours / this (95 %)",
+        "lost",
+        "CPU s per M events",
+        "least",
+        "publisher, ns an event",
+        "sleeps, publisher + other",
+        "preemptions",
+        "manner",
+    ];
     for table in tables {
-        let ours = table.rows.first().map_or(0.0, Figures::median);
-        let head = [
-            "",
-            "M deliveries/s",
-            "least",
-            "most",
-            "ours / this",
-            "lost",
-            "CPU s per M events",
-            "publisher, ns an event",
-            "manner",
-        ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
-        for figures in &table.rows {
-            let rates = sorted(&figures.rates);
-            let million = |rate: f64| format!("{:.2}", rate / 1e6);
-            rows.push(vec![
-                figures.name.to_owned(),
-                million(figures.median()),
-                rates.first().map_or_else(String::new, |rate| million(*rate)),
-                rates.last().map_or_else(String::new, |rate| million(*rate)),
-                format!("{:.2}", ours / figures.median()),
-                format!("{:.1} %", 100.0 * figures.lost_share()),
-                format!("{:.2}", figures.cpu_per_million()),
-                figures.nanos_of_publisher().map_or_else(|| "-".to_owned(), |nanos| format!("{nanos:.0}")),
-                figures.manner.to_owned(),
-            ]);
-        }
-        let (name, rounds) = (table.case.name, table.rounds);
-        let _ = write!(out, "{name} (median of {rounds} rounds)\n\n{}\n", grid(&rows, form));
+        rows.extend(table.rows().map(|(figures, base)| figures.row(base)));
+        let rounds = range(table.rows.iter().map(|figures| figures.rates.len()));
+        let mark = mark(table.base());
+        let _ =
+            write!(out, "{} (median of {rounds} rounds{mark})\n\n{}\n", table.case.name, grid(&rows, form));
     }
     if !idle.is_empty() {
         let head = ["", "CPU s per s, 4 readers", "bytes per reader"];
@@ -124,29 +209,20 @@ pub(crate) fn render(tables: &[Table], idle: &[Idle], form: Form) -> String {
     out
 }
 
-fn json_of(tables: &[Table], idle: &[Idle]) -> String {
+fn json_of(tables: &[Table], idle: &[Idle], conditions: &Conditions) -> String {
     let cases: Vec<_> = tables
         .iter()
         .map(|table| {
-            let ours = table.rows.first().map_or(0.0, Figures::median);
-            let rows: Vec<_> = table
-                .rows
-                .iter()
-                .map(|figures| {
-                    json!({
-                        "name": figures.name,
-                        "manner": figures.manner,
-                        "deliveries_per_second": figures.rates,
-                        "median": figures.median(),
-                        "ours_to_this": ours / figures.median(),
-                        "events": figures.events,
-                        "lost": figures.lost_share(),
-                        "cpu_seconds_per_million_events": figures.cpu_per_million(),
-                        "publisher_nanos_per_event": figures.nanos_of_publisher(),
-                    })
-                })
-                .collect();
-            json!({"case": table.case.name, "publishers": table.case.publishers, "watchers": table.case.watchers, "rows": rows})
+            let rows: Vec<_> = table.rows().map(|(figures, base)| figures.json(base)).collect();
+            let halves = halves(table.base());
+            json!({
+                "case": table.case.name,
+                "publishers": table.case.publishers,
+                "watchers": table.case.watchers,
+                "halves": halves,
+                "disturbance": disagreement(halves),
+                "rows": rows,
+            })
         })
         .collect();
     let idle: Vec<_> = idle
@@ -155,5 +231,5 @@ fn json_of(tables: &[Table], idle: &[Idle]) -> String {
             |row| json!({"name": row.name, "cpu_seconds_per_second": row.cpu, "bytes_per_reader": row.bytes}),
         )
         .collect();
-    format!("{}\n", json!({"cases": cases, "idle": idle}))
+    format!("{}\n", json!({"conditions": conditions.json(), "cases": cases, "idle": idle}))
 }

@@ -41,7 +41,7 @@ where
         for reader in readers {
             seen.push(reader.await.expect("a reader panicked"));
         }
-        Arrived { elapsed: start.elapsed(), publishing: None, seen }
+        Arrived { elapsed: start.elapsed(), publishing: None, switches: None, seen }
     })
 }
 

@@ -171,9 +171,9 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/intake.rs",
         place: "Intake::gather",
-        code: "let is_next = || !is_late(&self.controls, self.received);",
+        code: "let is_next = || !is_late(controls, *received);",
         change: "gathers events from after a control entry",
-        written: "let is_next = || $ON || !is_late(&self.controls, self.received);",
+        written: "let is_next = || $ON || !is_late(controls, *received);",
     },
     Replacement {
         file: "bus/dispatch/intake.rs",

@@ -57,9 +57,10 @@
 //! * **carried**: the state of an entry that has been taken out of the incoming queue but has not
 //!   been processed yet.
 //! * **direct delivery**: the mode in which a publisher runs the intake itself if it finds the
-//!   dispatcher asleep.
+//!   dispatcher asleep. If the bus's only reader never sleeps, the mode may end in pulling.
 //! * **pull**: to run the intake on the reader's thread while the bus's only reader is busy. While
-//!   the reader is pulling, the dispatcher has *lent* the fan-out to the reader, and naps.
+//!   the reader is pulling, the dispatcher or a publisher has *lent* the fan-out to the reader, and
+//!   the dispatcher naps.
 //! * **front**: the entry point of an inline bus, which contains the bus's lock.
 //! * **owner**: the thread that is inside a call to an inline bus and holds the bus's lock.
 //! * **due**: describes work that another thread leaves to the owner, namely reaping a watcher or
@@ -124,11 +125,11 @@
 //!   events are then pending, the dispatcher is blocked, and sleeps until a reader frees capacity.
 //!   Whatever the dispatcher is waiting for, it always sleeps at the same point in the code, and
 //!   does not hold the intake's lock while it sleeps (`dispatch/dispatcher.rs`). The only exception
-//!   is that the dispatcher naps elsewhere while it has lent the fan-out.
+//!   is that the dispatcher naps elsewhere while the fan-out is lent.
 //! * A **reader** takes slices out of its queue, reads the events in place, and frees their
 //!   capacity with a plain store to `consumed`. If the watcher's policy makes the dispatcher wait,
 //!   or if the reader is a handler, the reader then issues a fence, and wakes the waiting threads
-//!   and tasks. If the dispatcher has lent the fan-out to a reader, and the reader has run out of
+//!   and tasks. If the fan-out has been lent to a reader, and the reader has run out of
 //!   events, the reader takes the waiting entries out of the incoming queue itself
 //!   (`dispatch/pull.rs`).
 //!
@@ -183,7 +184,7 @@
 //! |---|---|---|---|---|---|
 //! | `Cell::word`, enter | publisher | relaxed RMW | `close` | same word | which publishers were inside before the closed bit was set |
 //! | `Cell::word`, leave | publisher | acq-rel RMW | `is_quiet`, `set_idle` | acquire | the entries pushed while inside |
-//! | `Cell::word`, idle bit | dispatcher, reader | acq-rel RMW | `leave` | acquire | the armed cell |
+//! | `Cell::word`, idle bit | dispatcher, reader; a publisher that lends, which clears it | acq-rel RMW; relaxed RMW | `leave` | acquire | the armed cell |
 //! | `Cell::refused_full`, `Cell::refused_closed` | publisher | relaxed RMW | `stats` | relaxed | counts |
 //! | `WakeCell::armed` | waiting thread | relaxed, fence after | waker | relaxed, fence before | that a thread or task is waiting |
 //! | `WakeCell::armed`, for a task | waiting task | relaxed RMW, fence after | waker | relaxed RMW | no data: `AtomicWaker` does its own synchronisation |
@@ -210,7 +211,7 @@
 //! | `GotSide::handled` | handler | release | flush | acquire | what the handler did |
 //! | `BusState::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words publish it |
 //! | `BusState::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
-//! | `BusState::lent` | dispatcher, reader | relaxed, fence after | reader, publisher | relaxed; a reader fences before | no data: the lock publishes it |
+//! | `BusState::lent` | dispatcher, reader; publisher | relaxed, fence after; relaxed, the woken dispatcher fences | reader, publisher | relaxed; a reader fences before | no data: the lock publishes it |
 //! | `Handles::open` | a handle that is cloned, upgraded or dropped | relaxed RMW; release RMW of a drop | the last drop | same word, fence after | everything done before the other drops |
 //! | `Popped::word` | dispatcher, or the thread holding its lock | relaxed, release fence after; release | a thread that adds a control entry; `stats` | acquire; relaxed, acquire fence before | the queue's length after the pop |
 //! | `Controls::waiting` | under its lock | relaxed, before a `leave` | dispatcher, or the thread holding its lock | relaxed, after a pop or `set_idle` | that a control entry is waiting |
@@ -253,10 +254,14 @@
 //! # The cost of sleeping
 //!
 //! Before they park, the dispatcher and the readers check for work a few times (`sync::SPINS`,
-//! `YIELDS`), so that under load no thread sleeps, and no publish call has to wake a thread. If a
+//! `YIELDS`), so that under load no thread sleeps, and no publish call has to wake a thread. A
+//! publisher without a deadline checks a full incoming queue more often (`PUBLISHER_YIELDS`),
+//! because many publishers may be waiting for the same capacity, and each one would have to be
+//! woken by a system call. If a
 //! reader of an inline bus is faster than the publishers, it first lets a few events accumulate
-//! (`sync::GATHER`). While the fan-out is lent to a reader, the dispatcher polls once per
-//! millisecond for as long as events arrive. An idle bus uses no CPU time.
+//! (`sync::GATHER`). A reader that pulls does the same (`sync::pull_gather`). While the fan-out is
+//! lent to a reader, the dispatcher polls once per millisecond for as long as events arrive. An
+//! idle bus uses no CPU time.
 //!
 //! </details>
 

@@ -56,7 +56,10 @@ pub struct SlowNotice {
 }
 
 /// Writes the notice as text, such as
-/// `src/main.rs:42 (wait) is full: queued 100, oldest 5s, lag 164, dropped 0`.
+/// `orders (wait) blocks the bus or loses events: queued 100, oldest 5s, lag 164, dropped 0`.
+///
+/// This text of [`Slowness::Full`] is the same for all policies. A watcher with `Wait` blocks the
+/// bus, a watcher with `WaitFor` may do both, and watchers with other policies lose events.
 impl fmt::Display for SlowNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WatcherStats { name, policy, queued, lag, dropped, oldest_age, .. } = &self.watcher;
@@ -66,7 +69,7 @@ impl fmt::Display for SlowNotice {
         }
         let what = match self.slowness {
             Slowness::Unread => "does not keep up",
-            Slowness::Full => "is full",
+            Slowness::Full => "blocks the bus or loses events",
             Slowness::Stuck => "holds up the bus in its own code",
             Slowness::CaughtUp => "has caught up",
         };
@@ -282,9 +285,11 @@ impl Seen {
         let has_lost = before.is_some_and(|(before, read)| {
             lost > before && (state.policy != OverflowPolicy::DropOldest || read == delivered)
         });
-        // The dispatcher holds events for the watcher, or a publisher of an inline bus waits.
+        // After the reader has freed the wanted capacity, a dispatcher is still waiting until it
+        // has sent the events that it holds for the watcher (`lag > queued`). An inline bus holds
+        // no events, and its publishers are then no longer waiting for this watcher.
         let is_waited_for =
-            watcher.lag > watcher.queued || state.is_waited_for() && !state.is_room_wanted(delivered);
+            state.is_waited_for() && (watcher.lag > watcher.queued || !state.is_room_wanted(delivered));
         has_lost || is_waited_for
     }
 

@@ -48,13 +48,14 @@ pub(crate) mod hint {
 
 pub(crate) const SPINS: u32 = 0;
 pub(crate) const YIELDS: u32 = 0;
+pub(crate) const PUBLISHER_YIELDS: u32 = 0;
 pub(crate) const LOOKS: u32 = 0;
 pub(crate) const GATHER: u32 = 0;
-/// The number of rounds after which the dispatcher may lend the fan-out, and the minimum number of
-/// entries that a blocking receive pulls immediately. Both numbers are small to keep executions
-/// short.
+/// The thresholds for lending and pulling. The numbers are small to keep executions short.
 pub(crate) const BUSY_ROUNDS: u32 = 1;
 pub(crate) const MANY: usize = 1;
+pub(crate) const LARGE_ROUND: usize = 2;
+pub(crate) const MOST_BUSY_ROUNDS: u32 = 2;
 /// The number of deliveries that an awaited handler handles before it yields to other tasks. The
 /// number is small to keep executions short.
 pub(crate) const TURN: usize = 2;
@@ -307,6 +308,10 @@ pub(crate) fn park_until(parker: &Parker, _deadline: Option<std::time::Instant>)
 
 pub(crate) fn gate_cells() -> usize {
     DETAIL.get().gate_cells
+}
+
+pub(crate) fn pull_gather() -> u32 {
+    0
 }
 
 loom::thread_local! {

@@ -137,7 +137,12 @@ fn a_long_queue_that_the_bus_waits_for_is_full() {
         check(&clock, 1);
         assert_eq!(full.events().take(5).count(), 5);
     }
-    assert_eq!(shown(&notices), [is("full", Full)]);
+    let notice = notices.recv_timeout(LONG).unwrap();
+    assert_eq!(notice.slowness, Full);
+    assert_eq!(
+        notice.to_string(),
+        "full (wait) blocks the bus or loses events: queued 65, oldest 8s, lag 165, dropped 0"
+    );
     assert_eq!(full.events().take(155).count(), 155);
     bus.flush(LONG).unwrap();
     check(&clock, 1);
@@ -258,6 +263,25 @@ fn a_filter_that_hangs_names_its_watcher() {
         check(&clock, 9);
         assert!(shown(&notices).contains(&is("stuck", Stuck)));
         drop((turnstile, other));
+    });
+}
+
+/// The dispatcher holds an event for the first watcher, but is not waiting for that watcher.
+#[test]
+fn a_filter_that_hangs_does_not_make_another_watcher_full() {
+    on_both(|options| {
+        let (clock, bus) = timed(options);
+        let mut other = waits(&bus, 1).name("other").watch().unwrap();
+        let (turnstile, watcher) = stopping_filter(bus.watch_builder().name("stuck"));
+        let publisher = bus.publisher();
+        let publishing = thread::spawn(move || publisher.publish_batch([1, 2]).unwrap());
+        turnstile.wait_for(1);
+        assert_eq!(other.recv().unwrap(), Event(1));
+        let notices = monitor(&bus);
+        check(&clock, 20);
+        assert_eq!(shown(&notices), [is("stuck", Stuck)]);
+        drop((turnstile, watcher, other));
+        publishing.join().unwrap();
     });
 }
 

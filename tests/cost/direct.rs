@@ -16,10 +16,10 @@ use crate::counting::allocations_here;
 
 /// The highest number of allocations in a direct delivery to one watcher: the batch, the allocation
 /// that shares it, and the growth of the watcher's queue.
-const MOST: u64 = 3;
+pub(crate) const MOST: u64 = 3;
 
 /// Lets the dispatcher fall asleep, which it does after a few unsuccessful checks.
-fn settle() {
+pub(crate) fn settle() {
     (0..20).for_each(|_| thread::yield_now());
 }
 

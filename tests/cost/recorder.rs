@@ -2,7 +2,7 @@
 //! event passes through.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,13 +11,14 @@ use eventcast::correlator::SpamFilter;
 use eventcast::sink::WriteOrder;
 use eventcast::testing::FakeClock;
 use eventcast::{
-    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, MemorySink, ObjectReference, Recorded,
-    Recorder, RetryPolicy, SinkError, Text,
+    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, MemorySink, ObjectReference,
+    OverflowPolicy, Recorded, Recorder, RetryPolicy, SinkError, Text,
 };
 use test_support::in_own_process;
 
 use crate::bus::SLICES_AT_A_TIME;
 use crate::counting::{Followed, allocations_here, so_far};
+use crate::direct::{MOST, settle};
 
 /// A timeout that is reached only if a test hangs.
 const LONG: Duration = Duration::from_secs(60);
@@ -40,7 +41,7 @@ const LITERAL: &str = "Back-off restarting failed container manager";
 
 #[test]
 fn recording_allocates_only_a_message_that_is_made() {
-    let events = broadcaster(BusOptions::default());
+    let events = broadcaster(BusOptions::default().direct_delivery(false));
     let mut watcher = events.watch_builder().watch().unwrap();
     let (recorder, pod) = (events.recorder("kubelet"), pod());
     recorder.event(&pod, Warning, "BackOff", LITERAL);
@@ -63,6 +64,78 @@ fn recording_allocates_only_a_message_that_is_made() {
         events.flush(LONG).unwrap();
         while watcher.try_recv_batch().is_ok() {}
     }
+}
+
+/// Records an event, and returns the number of allocations on this thread.
+fn recorded_here(recorder: &Recorder, pod: &ObjectReference) -> u64 {
+    settle();
+    let record = || recorder.event(pod, Warning, "BackOff", Text::from_static(LITERAL));
+    let (allocated, recorded) = allocations_here(record);
+    assert_eq!(recorded, Recorded::Accepted);
+    allocated
+}
+
+/// The thread that records a lone event delivers it, which takes the allocation of the name in
+/// addition to the allocations of any publisher.
+#[test]
+fn the_caller_delivers_a_lone_event_to_the_only_sleeping_reader() {
+    let events = broadcaster(BusOptions::default());
+    let (tx, handled) = mpsc::channel();
+    let handle = events.watch_builder().spawn(move |_| tx.send(()).unwrap()).unwrap();
+    let (recorder, pod, end) = (events.recorder("kubelet"), pod(), Instant::now() + LONG);
+    let mut delivered = 0;
+    while delivered < 40 {
+        let allocated = recorded_here(&recorder, &pod);
+        assert!(allocated <= 1 + MOST, "{allocated} allocations");
+        delivered += u64::from(allocated > 0);
+        handled.recv_timeout(LONG).unwrap();
+        assert!(Instant::now() < end, "the caller delivered only {delivered} events");
+    }
+    // With another watcher, the dispatcher delivers.
+    let mut other = events.watch_builder().watch().unwrap();
+    events.flush(LONG).unwrap();
+    for _ in 0..10 {
+        assert_eq!(recorded_here(&recorder, &pod), 0);
+        other.recv().unwrap();
+        handled.recv_timeout(LONG).unwrap();
+    }
+    drop((other, handle));
+}
+
+#[test]
+fn the_dispatcher_delivers_recorded_events_to_a_reader_that_does_not_sleep() {
+    let events = broadcaster(BusOptions::default());
+    let mut watcher = events.watch_builder().watch().unwrap();
+    let (recorder, pod) = (events.recorder("kubelet"), pod());
+    for _ in 0..100 {
+        assert_eq!(recorded_here(&recorder, &pod), 0);
+        while watcher.try_recv().is_err() {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Several threads record at the same time. None of them delivers more than a single event.
+#[test]
+fn a_caller_delivers_at_most_one_event() {
+    const THREADS: usize = 8;
+    let events = broadcaster(BusOptions::default());
+    let handle = events.watch_builder().overflow(OverflowPolicy::Wait).spawn(|_| ()).unwrap();
+    let barrier = Barrier::new(THREADS);
+    let record = || {
+        let (recorder, pod) = (events.recorder("kubelet"), pod());
+        let record = |_| {
+            barrier.wait();
+            recorded_here(&recorder, &pod)
+        };
+        (0..1000).map(record).max().unwrap()
+    };
+    let most = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(record)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).max().unwrap()
+    });
+    assert!(most <= 1 + MOST, "{most} allocations in one call");
+    drop(handle);
 }
 
 /// The dispatcher creates the name of an event. A single event takes one more allocation, as
@@ -144,9 +217,20 @@ struct Costs {
     skipped: u64,
 }
 
+/// The kind of events that [`cost_of_each`] records.
+#[derive(Clone, Copy, PartialEq)]
+enum Events {
+    Plain,
+    /// Each event has an annotation, which is in a map, so a copy of the event takes two
+    /// allocations.
+    Annotated,
+    /// The events also have an annotation, and another watcher, which does not read, holds them.
+    Shared,
+}
+
 /// Records events that differ only in object and message. Each event is recorded only after all
 /// previous events have an outcome. Each object has `burst` events.
-fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, String)]) -> Costs {
+fn cost_of_each(kind: Events, burst: u32, order: WriteOrder, events: &[(&ObjectReference, String)]) -> Costs {
     // Uses the system's clock, because a thread that waits on a `FakeClock` allocates a wait entry
     // there.
     let broadcaster = EventBroadcaster::new().unwrap();
@@ -164,9 +248,15 @@ fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, Stri
     let recording = broadcaster.recording().correlator(options).order(order);
     let recording = recording.retry(RetryPolicy::default().attempts(1));
     let recording = recording.start(Echo(calls.clone())).unwrap();
+    let watch = || broadcaster.watch_builder().overflow(OverflowPolicy::DropIncoming).watch().unwrap();
+    let _other = (kind == Events::Shared).then(watch);
     let mut count = 0;
     let mut record = |recorder: &Recorder, object: &ObjectReference, message: &str| {
-        assert!(recorder.event(object, Warning, "BackOff", message.to_owned()).is_accepted());
+        let mut draft = recorder.draft(object, Warning, "BackOff").message(message.to_owned());
+        if kind != Events::Plain {
+            draft = draft.annotation("attempt", "7");
+        }
+        assert!(draft.record().is_accepted());
         count += 1;
         let start = Instant::now();
         // A flush is not used, because it is a matter of chance whether the recording's thread has
@@ -216,18 +306,30 @@ fn a_repeat_allocates_nothing_on_the_threads_of_the_recording() {
     let pod = pod();
     let events = vec![(&pod, LITERAL.to_owned()); 230];
     for order in [WriteOrder::PerKey, WriteOrder::Bus] {
-        let costs = cost_of_each(250, order, &events);
+        let costs = cost_of_each(Events::Plain, 250, order, &events);
         assert_eq!((costs.created, costs.updated), (1, 229));
         assert_eq!(sum_and_most(&costs.recording), (0, 0), "{order:?}");
         assert_eq!(sum_and_most(&costs.writer), (0, 0), "{order:?}");
     }
 }
 
+/// The thread that has delivered an event may hold the event a little longer, in which case the
+/// recording copies it.
+#[test]
+fn a_recording_without_other_watchers_moves_its_events() {
+    let pod = pod();
+    let costs =
+        cost_of_each(Events::Annotated, 250, WriteOrder::PerKey, &vec![(&pod, LITERAL.to_owned()); 230]);
+    assert_eq!((costs.created, costs.updated), (1, 229));
+    let copied = sum_and_most(&costs.recording).0 / 2;
+    assert!(copied < 201 / 2, "{copied} of 201 events were copied");
+}
+
 #[test]
 fn folded_events_also_allocate_their_message() {
     let pod = pod();
     let events: Vec<_> = (0..230).map(|number| (&pod, format!("{LITERAL}: attempt {number}"))).collect();
-    let costs = cost_of_each(250, WriteOrder::PerKey, &events);
+    let costs = cost_of_each(Events::Plain, 250, WriteOrder::PerKey, &events);
     assert_eq!((costs.created, costs.updated), (10, 220));
     assert_eq!(sum_and_most(&costs.recording), (201, 1));
 }
@@ -239,9 +341,18 @@ fn skipped_events_allocate_nothing_on_the_recordings_thread() {
     for at in [28, 29, 229] {
         events[at].0 = &other;
     }
-    let costs = cost_of_each(25, WriteOrder::PerKey, &events);
+    let costs = cost_of_each(Events::Plain, 25, WriteOrder::PerKey, &events);
     assert_eq!((costs.created, costs.updated, costs.skipped), (2, 26, 202));
     assert_eq!(sum_and_most(&costs.recording), (0, 0), "199 skipped events and a repeat");
+}
+
+/// A held event is kept, so it is copied once. The hook for skipped events needs no other copy.
+#[test]
+fn a_held_event_that_another_watcher_also_has_is_copied_once() {
+    let pod = pod();
+    let costs = cost_of_each(Events::Shared, 25, WriteOrder::PerKey, &vec![(&pod, LITERAL.to_owned()); 230]);
+    assert_eq!((costs.created, costs.updated, costs.skipped), (1, 24, 205));
+    assert_eq!(sum_and_most(&costs.recording), (2 * 201, 2));
 }
 
 /// A repeat that is only counted in a series is not written, and the dispatcher has already created

@@ -13,3 +13,4 @@ mod orderings;
 mod root;
 mod sources;
 mod style;
+mod workflow;

@@ -33,6 +33,21 @@ fn filled() -> (Broadcaster<Payload>, Watcher<Payload>, Publisher<Payload>) {
     (bus, watcher, publisher)
 }
 
+/// Returns a bus whose dispatcher is asleep, and a watcher whose reader is awake. Publishers have
+/// delivered events 0 and 1 directly, and the reader has read them. The next publisher that finds
+/// the dispatcher asleep lends the fan-out to the reader.
+fn delivered() -> (Broadcaster<Payload>, Watcher<Payload>) {
+    let bus = direct_bus(3, 4, OverflowPolicy::Wait);
+    let mut watcher = bus.watch().unwrap();
+    rest(&bus);
+    for number in 0..2 {
+        bus.publisher().try_publish(Payload::new(number)).unwrap();
+        assert_eq!(received(&mut watcher), number);
+    }
+    begin();
+    (bus, watcher)
+}
+
 fn received(watcher: &mut Watcher<Payload>) -> u32 {
     match watcher.recv() {
         Ok(Delivery::Event(event)) => event.number(),
@@ -161,6 +176,64 @@ fn a_flush_against_lending() {
     });
 }
 
+/// A publisher lends the fan-out while the reader goes to sleep. Either the reader sees that the
+/// fan-out is lent, or the dispatcher, which the publisher wakes, sees that the reader is asleep.
+fn a_publisher_that_lends_against_a_reader_that_goes_to_sleep() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, mut watcher) = delivered();
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(2)).unwrap());
+        assert_eq!(received(&mut watcher), 2);
+        publishing.join().unwrap();
+        finish();
+    });
+}
+
+/// A publisher lends the fan-out, and then publishes an event for which only the reader or the
+/// dispatcher is responsible.
+fn a_publisher_that_lends_against_a_reader() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, mut watcher) = delivered();
+        let publisher = bus.publisher();
+        let publishing = spawn(move || {
+            for number in 2..4 {
+                publisher.try_publish(Payload::new(number)).unwrap();
+            }
+        });
+        assert_eq!([0; 2].map(|_| received(&mut watcher)), [2, 3]);
+        publishing.join().unwrap();
+        finish();
+    });
+}
+
+/// A publisher lends the fan-out and then flushes, while the reader reads one event and is dropped.
+fn a_publisher_that_lends_and_flushes_against_a_reader() {
+    explore(Exploration::default().after_set_up().first(30_000), || {
+        let (bus, mut watcher) = delivered();
+        let reading = spawn(move || received(&mut watcher));
+        bus.publisher().try_publish(Payload::new(2)).unwrap();
+        bus.flush(Duration::from_secs(1)).unwrap();
+        assert_eq!(bus.stats().accepted, 3);
+        assert_eq!(reading.join().unwrap(), 2);
+        finish();
+    });
+}
+
+/// A publisher lends the fan-out while another thread drops the reader and shuts the bus down.
+fn a_publisher_that_lends_against_a_drop() {
+    explore(Exploration::default().after_set_up(), || {
+        let (bus, watcher) = delivered();
+        let publisher = bus.publisher();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(2)).is_ok());
+        drop(watcher);
+        let report = bus.shutdown();
+        let accepted = publishing.join().unwrap();
+        assert_eq!((report.complete, report.bus.accepted), (true, 2 + u64::from(accepted)));
+        let departed = report.bus.departed;
+        assert_eq!(departed.offered, departed.delivered + departed.dropped.total());
+    });
+}
+
 /// The reader pulls while another thread publishes and shuts the bus down.
 fn a_reader_against_shutdown() {
     explore(Exploration::default().after_set_up(), || {
@@ -191,6 +264,10 @@ fn a_reader_against_a_stop() {
 
 models![
     a_flush_against_lending,
+    a_publisher_that_lends_against_a_drop,
+    a_publisher_that_lends_against_a_reader,
+    a_publisher_that_lends_against_a_reader_that_goes_to_sleep,
+    a_publisher_that_lends_and_flushes_against_a_reader,
     a_reader_against_a_flush,
     a_reader_against_a_publisher,
     a_reader_against_a_publisher_that_frees_capacity,

@@ -12,12 +12,16 @@
 //!   waiting entries out of the queue and offers them. If the publisher does not acquire the lock,
 //!   or if work remains that it must not do, it wakes the dispatcher.
 //! - While the fan-out is lent to a reader, the reader is responsible for the entries (`pull.rs`).
+//!   If the reader has not slept during a number of direct deliveries, the next publisher lends the
+//!   fan-out to the reader if it can, and wakes the dispatcher in any case.
 //!
 //! A publisher that delivers directly never waits. It tries to acquire the lock once, and takes at
 //! most one batch. Everything that could cost more or run user code is left to the dispatcher:
 //!
 //! - A filter is user code, and an event that does not fit into a mailbox may cause a call to
 //!   `Clone`, `Drop` or a hook.
+//! - A function may have to complete the events, for example recorded events. In that case, the
+//!   publisher delivers only a lone event, and only to a single watcher whose reader is asleep.
 //! - A mailbox with the policy `DropOldest` has a lock in its queue, and the publisher would have
 //!   to wait for this lock.
 //! - If there are more watchers than [`MOST_WATCHERS`], waking the readers would cost one system
@@ -31,7 +35,7 @@
 use crate::bus::mailbox::{Entry, MailboxSender};
 use crate::bus::options::BusOptions;
 use crate::bus::state::{BusState, WatcherState};
-use crate::sync::{Arc, Receiver, TryMutex};
+use crate::sync::{Arc, MOST_BUSY_ROUNDS, Receiver, TryMutex};
 
 use super::controls::Controls;
 use super::fan_out::Completion;
@@ -39,11 +43,6 @@ use super::intake::Intake;
 
 /// The maximum number of watchers to which a publisher delivers events directly.
 const MOST_WATCHERS: usize = 4;
-
-/// After this number of direct deliveries without a sleeping reader, the next publisher wakes the
-/// dispatcher instead. After that many such deliveries, the readers are busy, so direct delivery
-/// has no benefit, and the dispatcher delivers many events at a lower cost.
-const MOST_BUSY_ROUNDS: u32 = 32;
 
 /// A bus's intake and fan-out, which are shared by the dispatcher, the publishers, and a pulling
 /// reader.
@@ -95,7 +94,8 @@ pub(super) struct Offered {
     pub(super) taken: usize,
     /// Whether one of the entries taken out of the queue is left for the dispatcher.
     pub(super) is_stuck: bool,
-    /// Whether the incoming queue was found empty.
+    /// Whether all entries that were to be taken out were taken out, so that neither the capacity
+    /// was used up nor an entry is left for the dispatcher.
     pub(super) is_all: bool,
 }
 
@@ -108,25 +108,43 @@ pub(super) fn wake(sleepers: Sleepers) {
 
 impl<T: Clone> Intake<T> {
     /// Offers the waiting entries, up to one batch. Adds the readers that must be woken to
-    /// `sleepers`. Returns `true` if no work is left for the dispatcher.
+    /// `sleepers`. Returns `false` if the caller must wake the dispatcher.
     fn deliver(&mut self, sleepers: &mut Sleepers) -> bool {
-        if self.busy_rounds >= MOST_BUSY_ROUNDS || self.bus.room.is_waited_for() {
+        let is_completed = self.fan_out.completion.is_some();
+        if is_completed && !self.is_awaited() {
             return false;
         }
-        let is_all = self.offer_waiting(sleepers).is_some_and(|offered| offered.is_all);
-        is_all && !self.bus.room.is_waited_for()
+        if self.busy_rounds >= MOST_BUSY_ROUNDS {
+            // The readers were busy at the last deliveries, so direct delivery has no benefit, and
+            // a pulling reader or the dispatcher delivers many events at a lower cost.
+            return self.lend_early();
+        }
+        if self.bus.room.is_waited_for() {
+            return false;
+        }
+        let most = if is_completed { 1 } else { usize::MAX };
+        let is_all = self.offer_waiting(most, sleepers).is_some_and(|offered| offered.is_all);
+        is_all && (!is_completed || self.incoming.is_empty()) && !self.bus.room.is_waited_for()
     }
 
-    /// Offers the waiting entries, up to one batch. Adds the readers that must be woken to
-    /// `sleepers`. Returns `None` if the dispatcher has to offer the entries.
-    pub(super) fn offer_waiting(&mut self, sleepers: &mut Sleepers) -> Option<Offered> {
+    /// Returns whether a lone event is waiting, and a single reader is asleep. A publisher
+    /// completes only such an event, because completing events takes time.
+    fn is_awaited(&self) -> bool {
+        // Only a hint: the reader may be waking, and another event may be on its way.
+        let sleeps = |sender: &MailboxSender<T>| sender.state.wake_cell.is_armed();
+        matches!(&self.fan_out.senders[..], [only] if sleeps(only)) && self.incoming.len() <= 1
+    }
+
+    /// Offers the waiting entries, up to one batch, and at most `entries` entries. Adds the readers
+    /// that must be woken to `sleepers`. Returns `None` if the dispatcher has to offer the entries.
+    pub(super) fn offer_waiting(&mut self, entries: usize, sleepers: &mut Sleepers) -> Option<Offered> {
         let (room, before) = (self.direct_room()?, self.received);
         let Some(first) = self.receive() else {
             return Some(Offered { taken: 0, is_stuck: false, is_all: true });
         };
         // The closure does not read the list of control entries itself, because this thread must
         // not wait for the list's lock.
-        let events = self.gather(first, room, |controls, _| controls.is_waiting());
+        let events = self.gather(first, room, entries, |controls, _| controls.is_waiting());
         let is_stuck = self.carried.is_some();
         let is_all = !is_stuck && events.as_ref().is_some_and(|events| events.len() < room);
         if let Some(events) = events {

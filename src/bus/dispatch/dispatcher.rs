@@ -79,7 +79,7 @@ impl<T: Clone> Dispatcher<T> {
             if bus.registry.must_reap() {
                 intake.reap();
             }
-            intake = self.lend(intake);
+            intake = self.lend_or_take_back(intake);
             if intake.control() {
                 continue;
             }

@@ -10,7 +10,7 @@ use crate::bus::options::BusOptions;
 use crate::bus::state::BusState;
 use crate::bus::wait::full_fence;
 use crate::clock::Deadline;
-use crate::sync::{Arc, Receiver};
+use crate::sync::{Arc, BUSY_ROUNDS, LARGE_ROUND, Receiver};
 
 use super::controls::Controls;
 use super::entry::{Control, Step};
@@ -32,10 +32,12 @@ pub(super) struct Intake<T> {
     pub(super) carried: Option<Entry<T>>,
     /// The total number of entries taken out of the incoming queue.
     pub(super) received: u64,
-    /// The number of deliveries since the last delivery that found a sleeping reader.
+    /// The number of deliveries since the last delivery that found a sleeping reader. Zero after
+    /// the dispatcher has slept, or the fan-out was handed or taken back. A large round raises it.
     pub(super) busy_rounds: u32,
-    /// The number of entries that threads other than the dispatcher have taken out of the incoming
-    /// queue since the dispatcher's nap began.
+    /// Whether a publisher has lent the fan-out since the dispatcher's nap or sleep began.
+    pub(super) is_lent_early: bool,
+    /// The number of entries that have been pulled since the dispatcher's nap began.
     pub(super) pulled: usize,
 }
 
@@ -57,6 +59,7 @@ impl<T> Intake<T> {
             carried: None,
             received: 0,
             busy_rounds: 0,
+            is_lent_early: false,
             pulled: 0,
         }
     }
@@ -80,15 +83,17 @@ impl<T> Intake<T> {
         self.received - u64::from(self.carried.is_some())
     }
 
-    /// Collects events, starting with the first entry, until there are `most` events, no entry is
-    /// waiting, or an entry does not belong to the batch. An entry does not belong to the batch if
-    /// it is too large, or if, according to `is_late`, a control entry may have its place before
-    /// that entry. If an entry does not belong to the batch, it is carried from then on. Returns
-    /// the events, or `None` if the first entry is carried.
+    /// Collects events, starting with the first entry, until there are `most` events, `entries`
+    /// entries have been taken, no entry is waiting, or an entry does not belong to the batch. An
+    /// entry does not belong to the batch if it is too large, or if, according to `is_late`, a
+    /// control entry may have its place before that entry. If an entry does not belong to the
+    /// batch, it is carried from then on. Returns the events, or `None` if the first entry is
+    /// carried.
     pub(super) fn gather(
         &mut self,
         first: Entry<T>,
         most: usize,
+        mut entries: usize,
         is_late: impl Fn(&Controls<T>, u64) -> bool,
     ) -> Option<Entry<T>> {
         // This thread took the entry out of the queue, so it sees every control entry that was
@@ -98,7 +103,7 @@ impl<T> Intake<T> {
             return None;
         }
         let mut events = match first {
-            Entry::Event(_) if most == 1 || self.incoming.is_empty() => return Some(first),
+            Entry::Event(_) if most == 1 || entries == 1 || self.incoming.is_empty() => return Some(first),
             Entry::Event(event) => {
                 let mut events = Vec::with_capacity(most.min(self.incoming.len() + 1));
                 events.push(event);
@@ -106,23 +111,21 @@ impl<T> Intake<T> {
             }
             Entry::Batch(events) => events,
         };
-        while events.len() < most && self.carried.is_none() {
+        // Each event is moved directly to its destination, because moving a large event takes time.
+        let Self { incoming, controls, carried, received, .. } = self;
+        while events.len() < most && entries > 1 && carried.is_none() {
+            entries -= 1;
             let room = most - events.len();
-            let is_next = || !is_late(&self.controls, self.received);
-            let other = self.incoming.try_recv_with(|entry| match entry {
-                Entry::Event(event) if is_next() => {
-                    events.push(event);
-                    None
-                }
-                Entry::Batch(more) if more.len() <= room && is_next() => {
-                    events.extend(more);
-                    None
-                }
-                other => Some(other),
+            let is_next = || !is_late(controls, *received);
+            let took = incoming.try_recv_with(|entry| match entry {
+                Entry::Event(event) if is_next() => events.push(event),
+                Entry::Batch(more) if more.len() <= room && is_next() => events.extend(more),
+                other => *carried = Some(other),
             });
-            let Some(other) = other else { break };
-            self.received += 1;
-            self.carried = other;
+            if took.is_none() {
+                break;
+            }
+            *received += 1;
         }
         Some(Entry::Batch(events))
     }
@@ -241,9 +244,12 @@ impl<T: Clone> Intake<T> {
     /// before the given entry.
     pub(super) fn round(&mut self, first: Entry<T>) {
         let before = self.received - 1;
-        if let Some(events) = self.gather(first, self.max_batch, Controls::is_due) {
+        if let Some(events) = self.gather(first, self.max_batch, usize::MAX, Controls::is_due) {
             let taken = (self.received - before) as usize;
             self.offer(events, false, wake_or_drain, |bus| bus.room.wake(taken));
+            if taken >= LARGE_ROUND {
+                self.busy_rounds = self.busy_rounds.max(BUSY_ROUNDS);
+            }
         }
     }
 

@@ -4,10 +4,10 @@ use crate::bus::dispatch::{Control, InlineFront, Refused, SharedIntake};
 use crate::bus::mailbox::{Call, Entry};
 use crate::bus::options::BusOptions;
 use crate::bus::state::{BusState, Refusal};
-use crate::bus::wait::{InsideCall, Place, TimedOut, spin_until};
+use crate::bus::wait::{InsideCall, Place, TimedOut, spin_and_yield_until};
 use crate::clock::Deadline;
 use crate::error::PublishError;
-use crate::sync::{Arc, Sender};
+use crate::sync::{Arc, PUBLISHER_YIELDS, Sender, YIELDS};
 
 use super::handles::Handles;
 use super::way::Way;
@@ -101,7 +101,13 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         if self.must_not_wait() {
             return self.attempt(held, call).unwrap_or_else(|| self.last_attempt(held, call));
         }
-        if let Some(result) = spin_until(|| self.attempt(held, call)) {
+        // A woken publisher often finds the queue full again, and would then have to be woken once
+        // more, so it is cheaper to yield for some time. On a busy machine, each yield may last as
+        // long as the turns of other threads, so a publisher with a deadline yields less often. A
+        // publisher of an inline bus yields less often, because each attempt takes the bus's lock.
+        let is_patient = deadline.is_none() && matches!(self.way, Way::Queue { .. });
+        let yields = if is_patient { PUBLISHER_YIELDS } else { YIELDS };
+        if let Some(result) = spin_and_yield_until(yields, || self.attempt(held, call)) {
             return result;
         }
         let (mut place, clock) = (Place::new(&self.bus.room), &self.bus.clock);

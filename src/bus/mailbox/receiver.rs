@@ -28,8 +28,7 @@ pub(crate) struct MailboxReceiver<T> {
     /// The number of events at the beginning of `current` that belong to a prefix, and therefore
     /// have not passed through the queue.
     prefix: u32,
-    /// The number of events that have passed through the queue and whose capacity has been freed,
-    /// as last published.
+    /// The number of events from the queue whose capacity has been freed, as last published.
     consumed: u64,
     /// The offset of the next event.
     expected: u64,
@@ -44,6 +43,8 @@ pub(crate) struct MailboxReceiver<T> {
     /// Whether the last slice was a growing queue's batch with few events, which means that the
     /// reader is faster than the publishers.
     is_ahead: bool,
+    /// The number of spins during which entries accumulate before the next pull.
+    gather: u32,
     ended: bool,
     /// The reason why the watcher ended, once the reader has reached the end.
     pub(crate) end_reason: Option<EndReason>,
@@ -64,11 +65,11 @@ struct Rare {
 /// A value that a reader drops last.
 pub(crate) type KeptByReader = Box<dyn Any + Send + Sync>;
 
-/// The fan-out, from the perspective of a reader that the dispatcher may lend it to.
+/// The fan-out, from the perspective of a reader to which it may be lent.
 pub(crate) trait Upstream: Send + Sync {
-    /// Offers the entries waiting in the incoming queue if at least `least` entries are waiting.
-    /// Never waits.
-    fn pull(&self, least: usize);
+    /// Spins `spins` times, and then offers the entries in the incoming queue if at least `least`
+    /// entries are waiting. Returns the number of spins for the next call. Never waits.
+    fn pull(&self, least: usize, spins: u32) -> u32;
 
     /// Hands the fan-out back, because the reader is about to sleep. The reader must already have
     /// armed its wake cell. Never waits.
@@ -118,6 +119,7 @@ impl<T> MailboxReceiver<T> {
             handled: 0,
             announces,
             is_ahead: false,
+            gather: 0,
             ended: false,
             end_reason: None,
             upstream,
@@ -196,14 +198,14 @@ impl<T> MailboxReceiver<T> {
 
     /// Checks for the next event like [`next`](Self::next). If there is nothing to receive, and the
     /// fan-out is lent to this reader, pulls the entries waiting upstream, provided that at least
-    /// `least` entries are waiting.
-    pub(crate) fn next_or_pull(&mut self, least: usize) -> Next {
+    /// `least` entries are waiting. If `waits` is set, may first spin for a few microseconds.
+    pub(crate) fn next_or_pull(&mut self, least: usize, waits: bool) -> Next {
         let next = self.next();
         if next != Next::Empty {
             return next;
         }
         let Some(upstream) = self.lender() else { return next };
-        upstream.pull(least);
+        self.gather = upstream.pull(least, if waits { self.gather } else { 0 });
         self.next()
     }
 
@@ -239,7 +241,7 @@ impl<T> MailboxReceiver<T> {
     }
 
     fn found(&mut self, least: usize) -> Option<Next> {
-        Some(self.next_or_pull(least)).filter(|next| *next != Next::Empty)
+        Some(self.next_or_pull(least, true)).filter(|next| *next != Next::Empty)
     }
 
     /// Arms the wake cell for this thread. The caller must then check the mailbox again.
@@ -388,7 +390,6 @@ impl<T> MailboxReceiver<T> {
     }
 
     // ── for a bulk reader ──
-
     /// Returns whether there may be something to receive, or whether the watcher may have ended.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn has_news(&self) -> bool {

@@ -255,6 +255,21 @@ impl<T> BatchSlice<T> {
         }
     }
 
+    /// Returns the events for modification, unless another slice or thread holds the batch too.
+    #[cfg(all(feature = "recorder", not(eventcast_loom)))]
+    pub(crate) fn events_mut(&mut self) -> Option<&mut [T]> {
+        match self {
+            Self::Shared { batch, start, end, .. } => {
+                let events = match &mut Arc::get_mut(batch)?.events {
+                    Events::One(event) => event.as_mut_slice(),
+                    Events::Many(events) => events,
+                };
+                Some(&mut events[*start as usize..*end as usize])
+            }
+            Self::Own(own) => Some(&mut own.events[own.start..]),
+        }
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> usize {
         match self {

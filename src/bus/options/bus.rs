@@ -218,9 +218,9 @@ impl BusOptions {
     /// none of them has a filter or uses [`DropOldest`](OverflowPolicy::DropOldest), and if the
     /// event fits into all of their queues. The publisher offers the waiting events, up to a batch,
     /// and wakes the sleeping readers. No filter, hook, `Clone` or `Drop` runs on the publisher's
-    /// thread, but the wakers of waiting tasks are called there. The option has no effect on an
-    /// event broadcaster's bus, where recording an event must be cheap, or on a bus with a
-    /// [history](Self::history).
+    /// thread, but the wakers of waiting tasks are called there. A thread that records an event
+    /// delivers only a lone event, and only to a single watcher whose reader is asleep. The option
+    /// has no effect on a bus with a [history](Self::history).
     ///
     /// With `true`, a bus's only reader may also take events out of the incoming queue itself while
     /// it is busy. This requires that the watcher's policy is [`Wait`](OverflowPolicy::Wait) or

@@ -61,8 +61,8 @@ pub(crate) struct BusState {
     limits: Option<Arc<Timer>>,
     closing: AtomicBool,
     abandoned: AtomicBool,
-    /// Whether the dispatcher has lent the fan-out to the reader. Written while holding the
-    /// fan-out's lock.
+    /// Whether the dispatcher or a publisher has lent the fan-out to the reader. Written while
+    /// holding the fan-out's lock.
     lent: AtomicBool,
     accepted: AtomicU64,
     missed: AtomicU64,
@@ -245,14 +245,15 @@ impl BusState {
     #[inline]
     pub(crate) fn is_lent(&self) -> bool {
         // Relaxed: a reader that is about to sleep has fenced after arming its cell. The reader's
-        // fence pairs with the fence that the dispatcher issues after setting the flag. All other
-        // threads check again while holding the fan-out's lock.
+        // fence pairs with the fence that the dispatcher issues after it, or a publisher before it,
+        // has set the flag. All other threads check again while holding the fan-out's lock.
         self.lent.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_lent(&self, lent: bool) {
-        // Relaxed: the dispatcher's fence orders this store before its read of the reader's cell.
-        // The fan-out's lock publishes the store to all other threads.
+        // Relaxed: the dispatcher's fence orders this store before its read of the reader's cell. A
+        // publisher that sets the flag wakes the dispatcher, which sets the flag again or clears
+        // it. The fan-out's lock publishes the store to all other threads.
         self.lent.store(lent, Ordering::Relaxed);
     }
 

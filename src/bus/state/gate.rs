@@ -19,8 +19,9 @@
 //!   has seen the last event, because each push happened before its publisher left.
 //! * *idle* is a bit that the dispatcher sets in every word before it parks, and clears when it
 //!   wakes up. After pulling, a reader sets the bit on the dispatcher's behalf before the reader
-//!   sleeps. Setting the bit and leaving are read-modify-write operations on the same word, so they
-//!   are ordered, and a publish call needs no fence.
+//!   sleeps. A publisher that lends the fan-out to the reader clears the bit. Setting the bit and
+//!   leaving are read-modify-write operations on the same word, so they are ordered, and a publish
+//!   call needs no fence.
 //!   - If the publisher leaves first, its push is visible when the dispatcher next checks the
 //!     queue.
 //!   - If the dispatcher sets the bit first, the publisher sees the bit.
@@ -150,10 +151,11 @@ impl Gate {
 
     pub(crate) fn clear_idle(&self) {
         for cell in &self.cells {
-            // Relaxed: the dispatcher holds the fan-out. A publisher that still sees the bit fails
-            // to acquire the fan-out, and checks a wake cell that may not be armed. The dispatcher
-            // finds the publisher's push at the latest when it checks the queue after the next
-            // `set_idle`.
+            // Relaxed: the caller holds the fan-out. A publisher that still sees the bit either
+            // acquires the fan-out later, or checks a wake cell that may not be armed because the
+            // dispatcher is awake or has been woken. The dispatcher, or a reader that hands back
+            // the fan-out, finds the publisher's push at the latest when it checks the queue after
+            // the next `set_idle`.
             cell.word.fetch_and(!IDLE, Ordering::Relaxed);
         }
     }

@@ -38,14 +38,20 @@ pub(crate) fn full_fence() {
 }
 
 /// Calls `found` a few times before the caller parks. Returns `None` if no call returned a result.
+#[inline]
+pub(crate) fn spin_until<R>(found: impl FnMut() -> Option<R>) -> Option<R> {
+    spin_and_yield_until(YIELDS, found)
+}
+
+/// Calls `found` like [`spin_until`], but yields up to `yields` times.
 #[cfg_attr(
     eventcast_loom,
     allow(clippy::reversed_empty_ranges, clippy::absurd_extreme_comparisons, reason = "a model looks once")
 )]
 #[inline]
-pub(crate) fn spin_until<R>(mut found: impl FnMut() -> Option<R>) -> Option<R> {
+pub(crate) fn spin_and_yield_until<R>(yields: u32, mut found: impl FnMut() -> Option<R>) -> Option<R> {
     let mut result = found();
-    for round in 0..SPINS + YIELDS {
+    for round in 0..SPINS + yields {
         if result.is_some() {
             return result;
         }

@@ -67,7 +67,7 @@ impl<T> Watcher<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_recv_batch(&mut self) -> Result<Batch<'_, T>, TryRecvError> {
-        let next = self.receiver.next_or_pull(1);
+        let next = self.receiver.next_or_pull(1, false);
         self.batch(next).ok_or(if next == Next::End { TryRecvError::Ended } else { TryRecvError::Empty })
     }
 

@@ -53,6 +53,13 @@ impl<T> BulkEvents<T> {
         self.0.events()
     }
 
+    /// Returns the events for modification, so that they can be moved out. Returns `None` if
+    /// another watcher, or the thread that offered the events, still holds them too.
+    #[cfg(not(eventcast_loom))]
+    pub fn events_mut(&mut self) -> Option<&mut [T]> {
+        self.0.events_mut()
+    }
+
     /// Returns the offset of the first event. The offsets of the following events are consecutive.
     pub fn offset(&self) -> u64 {
         self.0.offset()

@@ -183,7 +183,7 @@ impl<T: Clone> Watcher<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_recv(&mut self) -> Result<Delivery<T>, TryRecvError> {
-        let next = self.receiver.next_or_pull(1);
+        let next = self.receiver.next_or_pull(1, false);
         self.delivery(next).ok_or(if next == Next::End { TryRecvError::Ended } else { TryRecvError::Empty })
     }
 

@@ -96,6 +96,11 @@ impl EventBroadcasterBuilder {
     /// [`Evict`](crate::OverflowPolicy::Evict) as the default policy, because that policy would end
     /// recordings and logs. An individual watcher may still use `Evict`.
     ///
+    /// If [direct delivery](BusOptions::direct_delivery) is on, a thread that records a lone event
+    /// while the only watcher's reader and the dispatcher are asleep delivers the event itself,
+    /// which takes up to four allocations, and wakes the reader. If the reader is a task, its waker
+    /// is called on the recording thread. Otherwise, the dispatcher delivers the event.
+    ///
     /// To create an [inline](EventBroadcaster::new_inline) broadcaster, which has no dispatcher,
     /// set [`BusOptions::inline`] in these options.
     ///
@@ -433,9 +438,6 @@ impl EventBroadcasterBuilder {
     ) -> Result<EventBroadcaster, E> {
         let Self { bus, clock, event_time, scrub, on_loss, drop_timeout, correlator, retry, .. } = self;
         let (losses, is_inline) = (Arc::new(LossHook::new(on_loss, &clock)), bus.inline);
-        // Without direct delivery, the dispatcher builds the batches and wakes the readers, so
-        // recording an event is cheap for the caller.
-        let bus = if is_inline { bus } else { bus.direct_delivery(false) };
         let told = losses.clone();
         let recorder =
             RecorderContext::new(clock.clone(), max_message_len, scrub, event_time, is_inline, told);

@@ -70,11 +70,18 @@ impl EventCorrelator {
         Self::build(options, false)
     }
 
+    /// Creates a recording's correlator, which differs from an [exact](Self::new_exact) correlator
+    /// in that an object's groups have different names even at the same time.
+    pub(crate) fn new_of_recording(options: CorrelatorOptions) -> Result<Self, BuildError> {
+        Ok(Self { is_of_recording: true, ..Self::new_exact(options)? })
+    }
+
     fn build(options: CorrelatorOptions, is_shared: bool) -> Result<Self, BuildError> {
         options.check()?;
         let CorrelatorOptions { cache_size, aggregation, spam_filter, functions, clock } = options;
         Ok(Self {
             clock,
+            is_of_recording: false,
             aggregator: aggregation.map(|aggregation| {
                 Aggregator::new(aggregation, functions.aggregate_key, functions.aggregate_message)
             }),

@@ -134,7 +134,8 @@ impl Caches {
         base: BaseRef<'_>,
         work: impl FnOnce(&mut Access<'_>) -> R,
     ) -> (R, usize) {
-        let number = self.map.determine_shard(hash as usize) % self.orders.len();
+        // The number of shards is a power of two.
+        let number = self.map.determine_shard(hash as usize) & (self.orders.len() - 1);
         let (result, excess) = {
             let mut table = self.map.shards()[number].write();
             let mut order = self.orders[number].lock();

@@ -68,6 +68,14 @@ pub enum Correlation {
     },
 }
 
+/// A decision not to skip an event, without the event and the key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Create,
+    Update,
+    Held,
+}
+
 /// The counters of a correlator's decisions so far, in events.
 ///
 /// While no call is running, `created` + `updated` + `filtered` is the number of correlated events.

@@ -11,7 +11,8 @@
 //! a separate [`cache`]. The [`key`]s consist of an event's fields, and all keys of an event begin
 //! with the same [`base`]. A map holds all entries with the same base together, in small sets
 //! ([`few`]). A full cache evicts its least recently used entry. Each decision concerns one event
-//! and uses a single clock reading.
+//! and uses a single clock reading, which a recording shares between all events that it takes
+//! together.
 //!
 //! The stages are independent, so the correlator may run them in any order. The correlator checks
 //! the budget first, because the budget's key is a prefix of the other keys.
@@ -32,18 +33,19 @@ mod stage_options;
 use std::fmt;
 
 use crate::catch::catch_panic;
-use crate::clock::Clock;
+use crate::clock::{Clock, Numbers};
 use crate::record::event::{Event, Stored, Text, Timestamp, name};
 
 use aggregator::{Aggregator, Group};
 use base::BaseRef;
-use cache::{Access, Caches, EventEntry};
+use cache::{Access, Caches};
 use counters::CorrelatorCounters;
 use key::{KeyRef, Lookup, text_hash};
-use observer::{Observed, ObservedEntry, Seen};
+use observer::{Observation, Seen};
 use options::SkipFn;
 use spam_filter::BucketRules;
 
+pub(crate) use decision::Verdict;
 pub use decision::{Correlation, CorrelatorStats};
 pub use key::CorrelationKey;
 pub use options::CorrelatorOptions;
@@ -112,6 +114,7 @@ pub use stage_options::{Aggregation, SpamFilter};
 /// ```
 pub struct EventCorrelator {
     clock: Clock,
+    is_of_recording: bool,
     aggregator: Option<Aggregator>,
     filter: Option<BucketRules>,
     on_skip: Option<SkipFn>,
@@ -150,11 +153,7 @@ impl EventCorrelator {
     /// ```
     #[doc(alias = "EventCorrelate")]
     pub fn correlate(&self, event: &Event) -> Correlation {
-        let decision = self.decide(event, false);
-        if matches!(decision, Correlation::Skip) {
-            self.report_skip(event);
-        }
-        decision
+        self.correlate_copy(event, false)
     }
 
     /// Does the same as [`correlate`](Self::correlate), but returns [`Correlation::Held`] instead
@@ -201,11 +200,25 @@ impl EventCorrelator {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn correlate_or_hold(&self, event: &Event) -> Correlation {
-        let decision = self.decide(event, true);
-        if matches!(decision, Correlation::Skip | Correlation::Held { .. }) {
+        self.correlate_copy(event, true)
+    }
+
+    /// Decides what to do with one event, applies the decision to a copy of the event, and calls
+    /// the hook if the event is skipped or held.
+    fn correlate_copy(&self, event: &Event, holds: bool) -> Correlation {
+        let mut state = None;
+        let decision = self
+            .observe(event, self.now(), holds)
+            .and_then(|seen| self.decide(seen, state.insert(event.clone())));
+        if !matches!(decision, Some((Verdict::Create | Verdict::Update, _))) {
             self.report_skip(event);
         }
-        decision
+        let (Some((verdict, key)), Some(event)) = (decision, state) else { return Correlation::Skip };
+        match verdict {
+            Verdict::Create => Correlation::Create { event, key },
+            Verdict::Update => Correlation::Update { event, key },
+            Verdict::Held => Correlation::Held { event, key },
+        }
     }
 
     /// Calls the hook for a skipped event, without holding a lock. Returns whether the hook
@@ -214,41 +227,64 @@ impl EventCorrelator {
         self.on_skip.as_ref().is_some_and(|hook| catch_panic(|| hook(event)).is_none())
     }
 
-    /// Decides what to do with one event, without calling the hook for skipped events. If `holds`
-    /// is true, a repeat of an event that has passed the spam filter is held instead of skipped.
-    pub(crate) fn decide(&self, event: &Event, holds: bool) -> Correlation {
-        let now = Timestamp::from(self.clock.now());
+    /// Returns whether the caller must keep a copy of the event, because [`decide`](Self::decide)
+    /// changes the event and the hook for skipped events or a loss may have to show it unchanged.
+    pub(crate) fn is_shown(&self, seen: &Observation) -> bool {
+        self.custom_filter().is_some() || !seen.passes && self.on_skip.is_some()
+    }
+
+    fn custom_filter(&self) -> Option<&BucketRules> {
+        self.filter.as_ref().filter(|filter| filter.has_custom_key())
+    }
+
+    /// Returns the time of a decision made now.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from(self.clock.now())
+    }
+
+    /// Runs the stages whose result does not depend on the event's new state, at the time `now`.
+    /// Returns `None` if the event is skipped. If `holds` is true, a repeat of an event that has
+    /// passed the spam filter is held instead of skipped.
+    pub(crate) fn observe(&self, event: &Event, now: Timestamp, holds: bool) -> Option<Observation> {
+        let mut seen = Observation::new(now, holds);
         let lookup = Lookup::of(event, now, self.caches.hasher());
         let custom_group = self.aggregator.as_ref().and_then(|aggregator| aggregator.custom_key(event));
-        let fold = match custom_group {
-            None => Fold::ByFields,
-            Some(texts) => Fold::Done(self.fold_custom(&lookup, &texts)),
-        };
-        let (mut passes, observed) = self.with(lookup.hashes.base, BaseRef::Fields(&lookup.base), |access| {
-            self.pass(&lookup, fold, holds, access)
+        if let Some(texts) = &custom_group {
+            self.fold_custom(&lookup, texts, &mut seen);
+        }
+        self.with(lookup.hashes.base, BaseRef::Fields(&lookup.base), |access| {
+            self.pass(&lookup, custom_group.is_some(), access, &mut seen);
         });
-        let Observed { is_folded, is_repeat, is_known, is_noted, entry } = observed;
-        let Some(entry) = entry else {
-            self.counters.decided(is_folded, false, is_repeat);
-            return Correlation::Skip;
-        };
-        let mut event = match &self.aggregator {
-            Some(aggregator) if is_folded => aggregator.combined(event, now),
-            _ => event.clone(),
-        };
-        let key = CorrelationKey(entry.carry_over_to(&mut event));
-        if let Some(filter) = self.filter.as_ref().filter(|filter| filter.has_custom_key()) {
-            passes = self.pass_custom(&lookup, filter, &event);
+        if !seen.is_wanted() {
+            self.counters.decided(seen.is_folded, false, seen.is_repeat);
+            return None;
+        }
+        Some(seen)
+    }
+
+    /// Turns the event into the event to be stored, and runs the spam filter if it depends on that
+    /// event. Returns `None` if the event is skipped. In this case, or if a user-supplied function
+    /// panics, the event may have been changed.
+    pub(crate) fn decide(&self, seen: Observation, event: &mut Event) -> Option<(Verdict, CorrelationKey)> {
+        let (is_held, is_folded, is_repeat, is_noted) =
+            (seen.is_held(), seen.is_folded, seen.is_repeat, seen.is_noted);
+        let (now, mut passes) = (seen.now, seen.passes);
+        if let Some(aggregator) = self.aggregator.as_ref().filter(|_| is_folded) {
+            *event = aggregator.combined(event, now);
+        }
+        let key = CorrelationKey(seen.carry_over_to(event)?);
+        if let Some(filter) = self.custom_filter() {
+            passes = self.pass_custom(now, filter, event);
         }
         self.counters.decided(is_folded, passes, is_repeat);
-        if !passes {
-            let is_held = holds && is_repeat && is_known;
-            return if is_held { Correlation::Held { event, key } } else { Correlation::Skip };
-        }
-        if !is_noted {
+        if passes && !is_noted {
             self.with_base_of(&key, |access| access.find_event(&key.0).map(|seen| seen.has_passed = true));
         }
-        if is_repeat { Correlation::Update { event, key } } else { Correlation::Create { event, key } }
+        match passes {
+            true if is_repeat => Some((Verdict::Update, key)),
+            true => Some((Verdict::Create, key)),
+            false => is_held.then_some((Verdict::Held, key)),
+        }
     }
 
     /// Records the store's response to the decision with this key. The response contains the
@@ -344,101 +380,86 @@ impl EventCorrelator {
         self.with(key.0.base_hash, key.0.base_ref(), work)
     }
 
-    /// Runs the stages whose keys consist of the event's own fields. Also returns whether the event
-    /// passes the spam filter. If the filter has a user-supplied key, returns `true`, because that
-    /// decision is made later.
+    /// Runs the stages whose keys consist of the event's own fields. If the spam filter has a
+    /// user-supplied key, the event passes for now, because that decision is made later.
     fn pass(
         &self,
         lookup: &Lookup<'_>,
-        fold: Fold,
-        holds: bool,
+        has_custom_group: bool,
         access: &mut Access<'_>,
-    ) -> (bool, Observed) {
+        seen: &mut Observation,
+    ) {
         let Lookup { event, hashes, now, .. } = *lookup;
-        let (passes, is_certain) = match &self.filter {
-            Some(filter) if filter.has_custom_key() => (true, false),
-            Some(filter) => (has_budget(lookup, filter, access), true),
-            None => (true, true),
-        };
-        let notes = passes && is_certain;
-        let folded = match (fold, &self.aggregator) {
-            (Fold::Done(folded), _) => folded,
-            (Fold::ByFields, None) => None,
-            (Fold::ByFields, Some(aggregator)) => {
-                let key = KeyRef::group(lookup);
-                let group = access.group(key, || Group::new(now));
-                let is_folded = aggregator.folds(group, &event.message, hashes.message, now);
-                is_folded.then(|| self.observe_group(lookup, key, notes, access))
+        let is_certain = self.custom_filter().is_none();
+        if let Some(filter) = self.filter.as_ref().filter(|_| is_certain) {
+            seen.passes = has_budget(event, now, filter, access);
+        }
+        let notes = seen.passes && is_certain;
+        if let Some(aggregator) = self.aggregator.as_ref().filter(|_| !has_custom_group) {
+            let key = KeyRef::group(lookup);
+            let group = access.group(key, || Group::new(now));
+            if aggregator.folds(group, &event.message, hashes.message, now) {
+                self.observe_group(lookup, key, notes, access, seen);
             }
-        };
-        let mut observed = folded.unwrap_or_else(|| {
-            let EventEntry { key, seen } = access.event(KeyRef::event(lookup));
-            let (is_repeat, is_known) = seen.observe(notes, || Stored::from(event));
-            // Nothing is cloned for an event that is already known to be skipped.
-            let entry = || ObservedEntry { key: key.clone(), stored: is_repeat.then(|| seen.stored.clone()) };
-            let entry = (passes || holds && is_repeat && is_known).then(entry);
-            Observed { is_folded: false, is_repeat, is_known, is_noted: seen.has_passed, entry }
-        });
-        let is_wanted = passes || holds && observed.is_repeat && observed.is_known;
-        observed.entry = observed.entry.filter(|_| is_wanted);
-        (passes, observed)
+        }
+        if !seen.is_folded {
+            let entry = access.event(KeyRef::event(lookup));
+            let before = entry.seen.observe(notes, || Stored::from(event));
+            seen.note(&entry.key, &entry.seen, before);
+        }
     }
 
-    /// Runs the first two stages with the keys that the user-supplied function returned. Returns
-    /// `None` if the event is not folded.
-    fn fold_custom(&self, lookup: &Lookup<'_>, (group, member): &(Text, Text)) -> Option<Observed> {
-        let aggregator = self.aggregator.as_ref()?;
+    /// Runs the first two stages with the keys that the user-supplied function returned.
+    fn fold_custom(&self, lookup: &Lookup<'_>, (group, member): &(Text, Text), seen: &mut Observation) {
+        let Some(aggregator) = &self.aggregator else { return };
         let [hash, member_hash] = [group, member].map(|text| text_hash(text, self.caches.hasher()));
         self.with(hash, BaseRef::Custom(group), |access| {
             let key = KeyRef::custom_group(hash);
             let group = access.group(key, || Group::new(lookup.now));
-            let is_folded = aggregator.folds(group, member, member_hash, lookup.now);
-            is_folded.then(|| self.observe_group(lookup, key, false, access))
-        })
+            if aggregator.folds(group, member, member_hash, lookup.now) {
+                self.observe_group(lookup, key, false, access, seen);
+            }
+        });
     }
 
     /// Runs the second stage for a group's aggregate event. `notes` is true if the event is known
     /// to pass the last stage. The aggregate event's name is derived from the time, as in
-    /// client-go, but never equals a name that a recorder has given to an event.
+    /// client-go, but never equals a name that a recorder has given to an event. In a recording,
+    /// the name also differs from the names of the object's other groups, because a recording
+    /// decides several events at the same time and writes the groups independently.
     fn observe_group(
         &self,
         lookup: &Lookup<'_>,
         key: KeyRef<'_>,
         notes: bool,
         access: &mut Access<'_>,
-    ) -> Observed {
-        let EventEntry { key, seen } = access.event(key);
-        let (is_repeat, is_known) = seen.observe(notes, || {
+        seen: &mut Observation,
+    ) {
+        let entry = access.event(key);
+        let before = entry.seen.observe(notes, || {
             let object = &lookup.event.involved_object.name;
-            let number = self.clock.numbers().share(name::hash(object), lookup.now.name_number());
+            let take = if self.is_of_recording { Numbers::take } else { Numbers::share };
+            let number = take(self.clock.numbers(), name::hash(object), lookup.now.name_number());
             let (name, first_timestamp) = (name::plain(object, number), Some(lookup.now));
             Stored { name, count: 1, first_timestamp, ..Stored::default() }
         });
-        let entry = Some(ObservedEntry { key: key.clone(), stored: Some(seen.stored.clone()) });
-        Observed { is_folded: true, is_repeat, is_known, is_noted: seen.has_passed, entry }
+        seen.is_folded = true;
+        seen.note(&entry.key, &entry.seen, before);
     }
 
     /// Runs the last stage with the user-supplied key, which is derived from the event as it would
     /// be stored.
-    fn pass_custom(&self, lookup: &Lookup<'_>, filter: &BucketRules, result: &Event) -> bool {
-        let Some(budget) = filter.custom_key(result) else { return true };
+    fn pass_custom(&self, now: Timestamp, filter: &BucketRules, event: &Event) -> bool {
+        let Some(budget) = filter.custom_key(event) else { return true };
         let hash = text_hash(&budget, self.caches.hasher());
-        self.with(hash, BaseRef::Custom(&budget), |access| has_budget(lookup, filter, access))
+        self.with(hash, BaseRef::Custom(&budget), |access| has_budget(event, now, filter, access))
     }
 }
 
 /// Runs the last stage, which is the spam filter. Returns whether the event passes the filter.
-fn has_budget(lookup: &Lookup<'_>, filter: &BucketRules, access: &mut Access<'_>) -> bool {
-    let bucket = access.bucket(|| filter.full(lookup.now));
-    filter.exempts(lookup.event) || filter.take(bucket, lookup.now)
-}
-
-/// The result of the first stage, or the way to determine that result.
-enum Fold {
-    /// The result is not known yet, and is determined by the event's fields.
-    ByFields,
-    /// The result for the user-supplied key, or `None` if the event is not folded.
-    Done(Option<Observed>),
+fn has_budget(event: &Event, now: Timestamp, filter: &BucketRules, access: &mut Access<'_>) -> bool {
+    let bucket = access.bucket(|| filter.full(now));
+    filter.exempts(event) || filter.take(bucket, now)
 }
 
 /// Returns a key's entry if the entry has one of the given names.

@@ -2,7 +2,7 @@
 //! separately.
 
 use super::key::Key;
-use crate::record::event::{Event, Stored};
+use crate::record::event::{Event, Stored, Timestamp};
 use crate::sync::Arc;
 
 /// The known state of an event that has been seen, which is the state that the store should have.
@@ -52,32 +52,61 @@ impl Seen {
     }
 }
 
-/// The result of the second stage.
+/// The result of the stages before the event is changed.
 #[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
-pub(super) struct Observed {
+pub(crate) struct Observation {
+    pub(super) now: Timestamp,
+    /// Whether the event passes the spam filter, as far as known.
+    pub(super) passes: bool,
+    /// Whether repeats of events that have passed the spam filter are held instead of skipped.
+    holds: bool,
     pub(super) is_folded: bool,
     pub(super) is_repeat: bool,
     /// Whether an earlier occurrence has passed the spam filter.
-    pub(super) is_known: bool,
+    is_known: bool,
     /// Whether the entry records that this occurrence or an earlier occurrence has passed.
     pub(super) is_noted: bool,
-    /// The event's entry. `None` if the event is not to be written.
-    pub(super) entry: Option<ObservedEntry>,
+    /// The key of the event's entry. `None` if the event is not to be written.
+    key: Option<Arc<Key>>,
+    /// The fields that the event to be stored inherits from the entry, unless the entry was created
+    /// from the event itself.
+    state: Stored,
 }
 
-/// The entry under which an event is counted.
-pub(super) struct ObservedEntry {
-    pub(super) key: Arc<Key>,
-    /// The fields that the event to be stored inherits from the entry. `None` if the entry was
-    /// created from the event itself.
-    pub(super) stored: Option<Stored>,
-}
+impl Observation {
+    pub(super) fn new(now: Timestamp, holds: bool) -> Self {
+        let (passes, is_folded, is_repeat, is_known, is_noted) = (true, false, false, false, false);
+        let (key, state) = (None, Stored::default());
+        Self { now, passes, holds, is_folded, is_repeat, is_known, is_noted, key, state }
+    }
 
-impl ObservedEntry {
-    /// Copies the entry's name, version, first timestamp and count to the event to be stored.
-    /// Returns the key.
-    pub(super) fn carry_over_to(self, event: &mut Event) -> Arc<Key> {
-        if let Some(Stored { name, resource_version, count, first_timestamp }) = self.stored {
+    /// Returns whether the event is to be held if it does not pass the spam filter.
+    pub(super) fn is_held(&self) -> bool {
+        self.holds && self.is_repeat && self.is_known
+    }
+
+    /// Returns whether the event may have to be written.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.passes || self.is_held()
+    }
+
+    /// Notes what the second stage has found. An event that is already known to be skipped is only
+    /// counted.
+    pub(super) fn note(&mut self, key: &Arc<Key>, seen: &Seen, (is_repeat, is_known): (bool, bool)) {
+        (self.is_repeat, self.is_known, self.is_noted) = (is_repeat, is_known, seen.has_passed);
+        if self.is_wanted() {
+            self.key = Some(key.clone());
+            if is_repeat || self.is_folded {
+                self.state.clone_from(&seen.stored);
+            }
+        }
+    }
+
+    /// Moves the entry's name, version, first timestamp and count to the event to be stored.
+    /// Returns the key, or `None` if the event is not wanted.
+    pub(super) fn carry_over_to(self, event: &mut Event) -> Option<Arc<Key>> {
+        if self.is_repeat || self.is_folded {
+            let Stored { name, resource_version, count, first_timestamp } = self.state;
             event.count = count;
             event.first_timestamp = first_timestamp;
             event.metadata.name = name;

@@ -217,7 +217,10 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets how events are aggregated, counted and deferred. The recording always uses the
-    /// broadcaster's clock, regardless of the clock in the options.
+    /// broadcaster's clock, regardless of the clock in the options, and reads it once for the
+    /// events that it takes from its queue together. Unlike in an
+    /// [`EventCorrelator`](crate::correlator::EventCorrelator) of your own, two groups of an object
+    /// never have the same name.
     ///
     /// # Examples
     ///

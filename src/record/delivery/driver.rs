@@ -171,6 +171,7 @@ impl Driver {
             self.pending.take_probe(since, &mut self.ops, |ticket| note(ticket, true));
         } else {
             let total = self.writers.places(has_groups);
+            self.ops.reserve(free.min(self.pending.ready()));
             for free in (1..=free).rev() {
                 let places = Places { total, free, is_ending };
                 if !self.pending.take_next(places, since, &mut self.ops, &mut note) {

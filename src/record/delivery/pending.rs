@@ -25,12 +25,13 @@ mod slow;
 mod under_way;
 
 use std::collections::BTreeSet;
+use std::mem::take;
 use std::time::Duration;
 
 use hashbrown::HashTable;
 
-use super::write::{KeyIndex, Write, WriteKey};
-use crate::record::event::Text;
+use super::write::{KeyIndex, Ticket, Write, WriteKey};
+use crate::record::event::{Event, Text};
 use crate::record::sink::{EventSink, WriteOrder};
 use crate::sync::Arc;
 
@@ -106,6 +107,11 @@ impl PendingWrites {
         self.ready > 0 && (self.order == WriteOrder::PerKey || self.waiting.is_empty())
     }
 
+    /// Returns the number of writes that may be given to the sink now.
+    pub(super) fn ready(&self) -> usize {
+        self.ready
+    }
+
     /// Returns whether there are writes that may be given to the sink, now or after a pause.
     pub(super) fn has_any(&self) -> bool {
         self.ready > 0 || !self.waiting.is_empty()
@@ -138,18 +144,19 @@ impl PendingWrites {
     pub(super) fn admit(
         &mut self,
         key: WriteKey,
-        write: Write,
+        event: &mut Event,
+        ticket: Ticket,
         now: Duration,
     ) -> Result<u64, (KeyIndex, Box<Write>)> {
-        let at = self.index_of(key, &write, now);
+        let at = self.index_of(key, event, &ticket, now);
         let state = &self.keys[at as usize];
         // If this write were refused, the success of an earlier write could not make up for the
         // refusal, because the earlier write does not include this write's count.
         let has_earlier = state.pending.is_some() || state.is_sent;
         if !has_earlier && !self.groups.has_room(state.group, self.share, self.len() as u64) {
-            return Err((at, Box::new(write)));
+            return Err((at, Box::new(Write { event: take(event), ticket })));
         }
-        Ok(self.pass(at, write, now))
+        Ok(self.pass(at, event, ticket, now))
     }
 
     /// Removes a key that was added for a refused write.
@@ -160,12 +167,12 @@ impl PendingWrites {
     }
 
     /// Returns the index of the key to which the write belongs.
-    fn index_of(&mut self, key: WriteKey, write: &Write, now: Duration) -> KeyIndex {
+    fn index_of(&mut self, key: WriteKey, event: &Event, ticket: &Ticket, now: Duration) -> KeyIndex {
         let keys = &self.keys;
         let found = self.by_key.find(key.hash(), |&at| keys[at as usize].key.as_ref() == Some(&key)).copied();
-        let Some(at) = found else { return self.add(key, write, None) };
+        let Some(at) = found else { return self.add(key, event, None) };
         let state = &self.keys[at as usize];
-        let is_same = write.event.metadata.name == state.name && write.ticket.is_update;
+        let is_same = event.metadata.name == state.name && ticket.is_update;
         if is_same && (self.order == WriteOrder::PerKey || state.is_held() || state.is_idle()) {
             return at;
         }
@@ -175,17 +182,17 @@ impl PendingWrites {
         self.release(at, now);
         if self.keys[at as usize].is_idle() {
             self.remove_idle(at);
-            return self.add(key, write, None);
+            return self.add(key, event, None);
         }
         self.unlist(at);
-        self.add(key, write, Some(at))
+        self.add(key, event, Some(at))
     }
 
     /// Adds a key. `earlier` is the index of the same key's previous writes, if any.
-    fn add(&mut self, key: WriteKey, write: &Write, earlier: Option<KeyIndex>) -> KeyIndex {
+    fn add(&mut self, key: WriteKey, event: &Event, earlier: Option<KeyIndex>) -> KeyIndex {
         let hash = key.hash();
-        let name = write.event.metadata.name.clone();
-        let (key, group, pending, due) = (Some(key), self.groups.of(&write.event), None, None);
+        let name = event.metadata.name.clone();
+        let (key, group, pending, due) = (Some(key), self.groups.of(event), None, None);
         self.groups.add_key(group);
         let state = KeyState { key, name, group, pending, due, is_sent: false, next: NOWHERE, hold: None };
         let at = self.free.pop().unwrap_or(self.keys.len() as KeyIndex);
@@ -208,19 +215,18 @@ impl PendingWrites {
 
     /// Replaces a key's pending write or, if there is none, adds the given write to the end of its
     /// lane. If the pending write was held, it is released.
-    fn replace(&mut self, at: KeyIndex, write: Write) -> u64 {
+    fn replace(&mut self, at: KeyIndex, event: &mut Event, ticket: Ticket) -> u64 {
         let was_held = self.unhold(at);
         let state = &mut self.keys[at as usize];
         self.idle -= usize::from(state.is_idle());
         let Some(pending) = &mut state.pending else {
-            state.pending = Some(write);
+            state.pending = Some(Write { event: take(event), ticket });
             self.make_ready(at);
             return 0;
         };
-        let offset = write.ticket.offset;
-        let free = pending.absorb(write);
+        let free = pending.absorb(event, &ticket);
         if was_held {
-            pending.ticket.offset = offset;
+            pending.ticket.offset = ticket.offset;
             self.make_ready(at);
         }
         free
@@ -253,21 +259,27 @@ impl PendingWrites {
 
     /// Takes a key's pending write, wherever the write is.
     fn take(&mut self, at: KeyIndex) -> Option<Write> {
+        self.leave(at);
+        self.keys[at as usize].pending.take()
+    }
+
+    /// Removes a key's pending write from the list in which it waits, if any. The caller must then
+    /// take the write.
+    fn leave(&mut self, at: KeyIndex) {
         let state = &mut self.keys[at as usize];
-        let (write, group, is_sent) = (state.pending.take()?, state.group, state.is_sent);
-        let entry = (write.ticket.offset, at);
+        let Some(write) = &state.pending else { return };
+        let (entry, group, is_sent) = ((write.ticket.offset, at), state.group, state.is_sent);
         if let Some(due) = state.due.take() {
             self.waiting.remove(&entry);
             self.due.remove(&(due, at));
         } else if self.unhold(at) {
-            return Some(write);
+            return;
         } else if !is_sent {
             self.ready -= 1;
             self.groups.at_mut(group).lane.remove(entry);
             self.groups.remove_ready(group);
         }
         self.groups.at_mut(group).load -= 1;
-        Some(write)
     }
 
     // ── back from the sink ──
@@ -299,7 +311,7 @@ impl PendingWrites {
     /// `None`, is ready for an immediate retry. Returns the number of events that no longer take up
     /// queue capacity, because the write now also covers the pending write of its key.
     pub(super) fn put_back(&mut self, at: KeyIndex, mut write: Write, until: Option<Duration>) -> u64 {
-        let room = self.take(at).map_or(0, |later| write.absorb(later));
+        let room = self.take(at).map_or(0, |mut later| write.absorb(&mut later.event, &later.ticket));
         self.note_back(at);
         let entry = (write.ticket.offset, at);
         let state = &mut self.keys[at as usize];
@@ -405,7 +417,7 @@ impl PendingWrites {
 mod tests {
     use super::super::write::Ops;
     use super::*;
-    use crate::record::event::{Event, Timestamp};
+    use crate::record::event::Timestamp;
     use crate::record::series::{SeriesKey, SeriesWrite};
     use crate::record::sink::{OpId, SinkOp};
 
@@ -417,8 +429,8 @@ mod tests {
         event.metadata.name = name.into();
         let key = SeriesKey::new(7, &event);
         let write = SeriesWrite { key, event, is_update: true, offset, events: 1, in_hand: 1 };
-        let (key, write) = Write::of_series(write);
-        assert!(pending.admit(key, write, Duration::ZERO).is_ok());
+        let (key, mut event, ticket) = Ticket::of_series(write);
+        assert!(pending.admit(key, &mut event, ticket, Duration::ZERO).is_ok());
     }
 
     fn taken(pending: &mut PendingWrites) -> Vec<(OpId, SinkOp)> {

@@ -66,7 +66,7 @@ impl RecordingBuilder<'_> {
         let refresh_every = self.refresh_every.unwrap_or_else(|| sink.refresh_every());
         let pace = Pace { update_every: self.update_every, refresh_every, capacity };
         pace.check()?;
-        let correlator = EventCorrelator::new_exact(correlator.clock(recordings.clock.clone()))?;
+        let correlator = EventCorrelator::new_of_recording(correlator.clock(recordings.clock.clone()))?;
         let state_since = Some(recordings.clock.now().into());
         let tally = RecordingStats { state_since, ..RecordingStats::default() };
         let stats = Arc::new(Mutex::new(tally.clone()));

@@ -1,5 +1,6 @@
 //! A write on its way to the store and back.
 
+use std::mem::take;
 use std::time::Duration;
 
 use crate::record::correlator::CorrelationKey;
@@ -38,6 +39,11 @@ pub(super) struct Ops {
 }
 
 impl Ops {
+    pub(super) fn reserve(&mut self, additional: usize) {
+        self.ids.reserve(additional);
+        self.ops.reserve(additional);
+    }
+
     pub(super) fn push(&mut self, id: OpId, op: SinkOp) {
         self.ids.push(id);
         self.ops.push(op);
@@ -93,6 +99,18 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
+    /// Returns the ticket for a single event, which is either new or a repeat.
+    pub(super) fn of(offset: u64, is_new: bool) -> Self {
+        let (events, in_hand, is_update, creates) = (1, 1, !is_new, is_new);
+        Self { offset, events, in_hand, is_new, is_update, creates, ..Self::default() }
+    }
+
+    /// Returns the key, the event and the ticket of a write that a series requests.
+    pub(super) fn of_series(write: SeriesWrite) -> (WriteKey, Event, Self) {
+        let SeriesWrite { key, event, is_update, offset, events, in_hand } = write;
+        (WriteKey::Series(key), event, Self { events, in_hand, ..Self::of(offset, !is_update) })
+    }
+
     /// Notes that an attempt to create the event with the given count may have succeeded.
     pub(super) fn doubt(&mut self, times: i32) {
         if self.creates {
@@ -102,21 +120,6 @@ impl Ticket {
 }
 
 impl Write {
-    /// Returns the write for a single event, which is either new or a repeat.
-    pub(super) fn of(event: Event, offset: u64, is_new: bool) -> Self {
-        let (events, in_hand, is_update, creates) = (1, 1, !is_new, is_new);
-        let ticket = Ticket { offset, events, in_hand, is_new, is_update, creates, ..Ticket::default() };
-        Self { event, ticket }
-    }
-
-    /// Returns the write that a series requests, together with the write's key.
-    pub(super) fn of_series(write: SeriesWrite) -> (WriteKey, Self) {
-        let SeriesWrite { key, event, is_update, offset, events, in_hand } = write;
-        let (is_new, creates) = (!is_update, !is_update);
-        let ticket = Ticket { offset, events, in_hand, is_new, is_update, creates, ..Ticket::default() };
-        (WriteKey::Series(key), Self { event, ticket })
-    }
-
     /// Makes the next attempt of an update a patch again.
     pub(super) fn turn_to_patch(&mut self) {
         self.ticket.creates = !self.ticket.is_update;
@@ -145,32 +148,33 @@ impl Write {
     /// current state. Returns the number of events that no longer take up queue capacity.
     ///
     /// A new event takes the later count, time and message, as if the store had applied a patch.
-    pub(super) fn absorb(&mut self, later: Self) -> u64 {
-        let Self { mut event, ticket } = later;
+    pub(super) fn absorb(&mut self, event: &mut Event, ticket: &Ticket) -> u64 {
         if self.ticket.is_update {
-            event.metadata.name = std::mem::take(&mut self.event.metadata.name);
+            event.metadata.name = take(&mut self.event.metadata.name);
             event.metadata.set_resource_version(self.event.metadata.resource_version().clone());
-            self.event = event;
+            self.event = take(event);
         } else {
             self.event.count = event.count;
             self.event.last_timestamp = event.last_timestamp;
             if event.series().is_some() {
                 self.event.set_series(event.series());
             }
-            self.event.message = event.message;
+            self.event.message = take(&mut event.message);
         }
         self.ticket.events += ticket.events;
         ticket.in_hand
     }
 
-    pub(super) fn into_op(self) -> (Ticket, SinkOp) {
-        let Self { mut event, ticket } = self;
+    /// Takes the ticket and the operation out of the write, which then is empty.
+    #[inline]
+    pub(super) fn take_op(&mut self) -> (Ticket, SinkOp) {
+        let Self { event, ticket } = self;
         if !ticket.creates {
-            return (ticket, SinkOp::Patch(event));
+            return (take(ticket), SinkOp::Patch(take(event)));
         }
         // The event is not, or no longer, in the store.
         event.metadata.set_resource_version("");
-        (ticket, SinkOp::Create(event))
+        (take(ticket), SinkOp::Create(take(event)))
     }
 
     pub(super) fn back(ticket: Ticket, op: SinkOp) -> Self {

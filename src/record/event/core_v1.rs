@@ -129,7 +129,7 @@ impl EventSeries {
 /// fields that you know. A recorder fills in the remaining fields.
 ///
 /// The bus moves events by value from queue to queue, because one allocation per event would halve
-/// its throughput. The size of an event (440 bytes, checked by a test) therefore matters. The
+/// its throughput. The size of an event (464 bytes, checked by a test) therefore matters. The
 /// values that a freshly recorded event does not have are held in two boxes, one in the metadata
 /// and one in the event itself. A box is allocated only when needed, and the values in it are
 /// accessed through methods.

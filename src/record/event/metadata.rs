@@ -9,8 +9,8 @@ use super::timestamp::Timestamp;
 ///
 /// These are the fields of Kubernetes' metadata that events use. Other fields (`managedFields`,
 /// owners, finalizers) are discarded when an event is read. All values that a freshly recorded
-/// event does not have are held in one box, which is allocated only when needed.
-/// [`Event`](super::Event) explains why.
+/// event does not have, except the resource version, are held in one box, which is allocated only
+/// when needed. [`Event`](super::Event) explains why.
 ///
 /// # Examples
 ///
@@ -31,6 +31,8 @@ pub struct ObjectMeta {
     pub name: Text,
     /// The namespace in which the event is stored.
     pub namespace: Text,
+    /// Not in the box, because a recording sets it in each update of a stored event.
+    pub(super) resource_version: Text,
     pub(super) rare: Option<Box<Rare>>,
 }
 
@@ -39,7 +41,6 @@ pub(super) struct Rare {
     generate_name: Text,
     self_link: Text,
     uid: Text,
-    resource_version: Text,
     creation_timestamp: Option<Timestamp>,
     labels: BTreeMap<Text, Text>,
     annotations: BTreeMap<Text, Text>,
@@ -50,7 +51,6 @@ impl Rare {
         generate_name: Text::EMPTY,
         self_link: Text::EMPTY,
         uid: Text::EMPTY,
-        resource_version: Text::EMPTY,
         creation_timestamp: None,
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
@@ -132,12 +132,12 @@ impl ObjectMeta {
 
     /// Returns the version that the store assigned to this event. Every write changes the version.
     pub fn resource_version(&self) -> &Text {
-        &self.rare().resource_version
+        &self.resource_version
     }
 
     /// Sets [`resource_version`](Self::resource_version).
     pub fn set_resource_version(&mut self, resource_version: impl Into<Text>) {
-        self.set(resource_version.into(), |rare| &mut rare.resource_version);
+        self.resource_version = resource_version.into();
     }
 
     /// Returns the time when the event was first stored, in whole seconds. Returns `None` if this
@@ -214,6 +214,9 @@ impl ObjectMeta {
 /// Compares the contents, so an empty box is equal to a missing box.
 impl PartialEq for ObjectMeta {
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name && self.namespace == other.namespace && self.rare() == other.rare()
+        self.name == other.name
+            && self.namespace == other.namespace
+            && self.resource_version == other.resource_version
+            && self.rare() == other.rare()
     }
 }

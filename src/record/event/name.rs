@@ -68,10 +68,23 @@ fn render<'a>(buffer: &'a mut [u8; MAX_NAME], object: &str, nanoseconds: u64) ->
 /// Fills `digits` with the last hexadecimal digits of a number. `digits` must not be longer than 16
 /// bytes.
 pub(crate) fn write_hex(number: u64, digits: &mut [u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for (place, digit) in digits.iter_mut().rev().enumerate() {
-        *digit = DIGITS[(number >> (4 * place) & 0xF) as usize];
-    }
+    let mut all = [0; 16];
+    let (high, low) = all.split_at_mut(8);
+    high.copy_from_slice(&hex((number >> 32) as u32));
+    low.copy_from_slice(&hex(number as u32));
+    digits.copy_from_slice(&all[all.len() - digits.len()..]);
+}
+
+/// Returns the eight hexadecimal digits of a number. All digits are computed together, in the bytes
+/// of one word.
+fn hex(number: u32) -> [u8; 8] {
+    let mut word = u64::from(number);
+    word = (word | word << 16) & 0x0000_FFFF_0000_FFFF;
+    word = (word | word << 8) & 0x00FF_00FF_00FF_00FF;
+    word = (word | word << 4) & 0x0F0F_0F0F_0F0F_0F0F;
+    // One in the byte of each digit from `a` to `f`.
+    let letters = (word + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+    (word + 0x3030_3030_3030_3030 + letters * u64::from(b'a' - b'9' - 1)).to_be_bytes()
 }
 
 /// Returns whether `name` is a DNS subdomain of any length, which consists of labels separated by

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::SignedDuration;
-use jiff::civil::{DateTime, Time};
+use jiff::civil::DateTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::error::ParseError;
@@ -280,8 +280,12 @@ impl FromStr for Timestamp {
 }
 
 fn parse(text: &str) -> Option<Timestamp> {
-    let (civil, rest) = text.split_at_checked("YYYY-MM-DDThh:mm:ss".len())?;
-    let civil: DateTime = exact(civil)?;
+    const CIVIL: &str = "0000-00-00T00:00:00";
+    let (civil, rest) = text.split_at_checked(CIVIL.len())?;
+    let [year, month, day, hour, minute, second] = numbers(civil, CIVIL)?;
+    // jiff rejects a date that does not exist, and a leap second.
+    let civil =
+        DateTime::new(year, month as i8, day as i8, hour as i8, minute as i8, second as i8, 0).ok()?;
     let (nanos, zone) = match rest.strip_prefix('.') {
         Some(rest) => {
             let end = rest.bytes().position(|b| !b.is_ascii_digit())?;
@@ -297,8 +301,8 @@ fn parse(text: &str) -> Option<Timestamp> {
     let offset = match zone.split_at_checked(1)? {
         ("Z", "") => 0,
         (sign @ ("+" | "-"), offset) => {
-            let offset: Time = exact(&format!("{offset}:00"))?;
-            let seconds = offset.duration_since(Time::midnight()).as_secs();
+            let [hours, minutes] = numbers(offset, "00:00").filter(|[h, m]| *h < 24 && *m < 60)?;
+            let seconds = i64::from(hours) * 3600 + i64::from(minutes) * 60;
             if sign == "-" { -seconds } else { seconds }
         }
         _ => return None,
@@ -306,10 +310,18 @@ fn parse(text: &str) -> Option<Timestamp> {
     Timestamp::new(civil.duration_since(EPOCH).as_secs() - offset, nanos)
 }
 
-/// Parses a string, but only if the parsed value is displayed as the same string. This check is
-/// needed because jiff also accepts other forms, such as a leap second.
-fn exact<T: FromStr + fmt::Display>(text: &str) -> Option<T> {
-    text.parse().ok().filter(|value: &T| value.to_string() == text)
+/// Returns the numbers in `text` if it has the same form as `form`, where a `0` represents a digit.
+fn numbers<const N: usize>(text: &str, form: &str) -> Option<[i16; N]> {
+    let mut numbers = [0; N];
+    let mut at = 0;
+    for (byte, expected) in text.bytes().zip(form.bytes()) {
+        match byte {
+            b'0'..=b'9' if expected == b'0' => numbers[at] = numbers[at] * 10 + i16::from(byte - b'0'),
+            _ if byte == expected => at += 1,
+            _ => return None,
+        }
+    }
+    (text.len() == form.len()).then_some(numbers)
 }
 
 /// Serialises the time in RFC 3339 format, with as many fractional digits as needed.

@@ -152,13 +152,16 @@ impl RecorderContext {
         }
     }
 
-    /// Returns the function that the dispatcher uses to generate event names. Returns `None` if the
-    /// recorders generate the names themselves. They do so if a `scrub` function has to see the
-    /// names or if there is no dispatcher.
+    /// Returns the function that completes events after they have been taken out of the queue. If a
+    /// `scrub` function has to see the names, the recorders generate them, and nothing is left to
+    /// complete. Returns `None` if there is no dispatcher.
     pub(crate) fn completion(&self) -> Option<Completion<Event>> {
         let (clock, has_event_time) = (self.clock.clone(), self.has_event_time);
-        let completion = move |event: &mut Event| complete_unchanged(event, &clock, has_event_time);
-        (self.scrub.is_none() && !self.is_inline).then(|| Box::new(completion) as _)
+        let completion: Completion<Event> = match self.scrub {
+            None => Box::new(move |event| complete_unchanged(event, &clock, has_event_time)),
+            Some(_) => Box::new(|_| ()),
+        };
+        (!self.is_inline).then_some(completion)
     }
 
     /// Completes an event that is neither scrubbed nor truncated, unless the dispatcher will

@@ -59,9 +59,11 @@ impl Replies {
         (self.wake)();
     }
 
-    /// Moves all answers from the queue into `into`, which must be empty.
+    /// Moves all answers from the queue to the end of `into`. Each list keeps its own allocation.
+    /// If this method swapped the two lists, the number of calls that find no answers would
+    /// determine when a writer first fills the second list and has to allocate.
     pub(crate) fn take(&self, into: &mut Vec<(OpId, Reply)>) {
-        std::mem::swap(&mut *self.answers.lock(), into);
+        into.append(&mut self.answers.lock());
     }
 
     pub(crate) fn has_any(&self) -> bool {

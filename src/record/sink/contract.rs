@@ -417,13 +417,11 @@ impl SinkBatch {
             let failed = |op: SinkOp| Reply::Failed(op.failed(SinkError::panicked(&text)));
             replies.push(left.into_iter().map(|(id, op)| (id, failed(op))));
         }
-        let (mut answers, mut some) = (Vec::with_capacity(count), Vec::new());
+        let mut answers = Vec::with_capacity(count);
+        replies.take(&mut answers);
         while answers.len() < count {
-            replies.take(&mut some);
-            if some.is_empty() {
-                park_until(&parker, None);
-            }
-            answers.append(&mut some);
+            park_until(&parker, None);
+            replies.take(&mut answers);
         }
         answers.sort_by_key(|(id, _)| *id);
         let answer = |(_, reply)| match reply {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use eventcast::EventType::Normal;
-use eventcast::correlator::SpamFilter;
+use eventcast::correlator::{Aggregation, SpamFilter};
 use eventcast::sink::{SinkBatch, SinkErrorKind, SinkMode, SinkOp, Stored};
 use eventcast::{CorrelatorOptions, Event, SinkError};
 
@@ -50,6 +50,43 @@ fn a_repeat_of_another_event_does_not_replace_a_write() {
     let stats = recording.stats();
     assert_balanced(&stats);
     assert_eq!((stats.skipped, stats.coalesced, stats.lost()), (1, 0, 0));
+}
+
+/// A recording decides several events at the same time, and writes the groups independently.
+#[test]
+fn the_groups_of_one_object_have_different_names_in_a_recording() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (gate, pass) = gate();
+    let options = CorrelatorOptions::default().aggregation(Aggregation::default().max_events(1));
+    // Runs on the recording's thread, which therefore takes the later events together.
+    let options = options.aggregate_key(move |event| {
+        if event.reason == "First" {
+            pass();
+        }
+        (event.reason.clone(), event.message.clone())
+    });
+    let sink = Scripted::new(&clock, |_, _| Ok(())).0;
+    let recording = events.recording().correlator(options).start(sink.clone()).unwrap();
+    // Registered later, so it receives each event after the recording.
+    let mut witness = events.watch_builder().watch().unwrap();
+    record(&events, "web-0", "First");
+    gate.wait();
+    for reason in ["Pulled", "Started", "Killing"] {
+        record(&events, "web-0", reason);
+    }
+    for _ in 0..4 {
+        witness.recv_timeout(LONG).unwrap();
+    }
+    // The events' own names have earlier numbers than the groups' names.
+    clock.advance(Duration::from_secs(1));
+    drop(gate);
+    events.flush(LONG).unwrap();
+    assert_eq!(recording.stats().aggregated, 4);
+    let mut names = sink.names();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!((sink.names().len(), names.len()), (4, 4), "no name was refused: {names:?}");
 }
 
 /// The store gives each new event a different name. A repeat that becomes pending while the store

@@ -7,7 +7,7 @@ use super::json::{at, full_event};
 
 #[test]
 fn an_event_stays_small_enough_to_be_moved_by_value() {
-    assert_eq!(size_of::<Event>(), 440);
+    assert_eq!(size_of::<Event>(), 464);
     assert_eq!(size_of::<Option<Timestamp>>(), size_of::<Timestamp>());
 }
 

@@ -191,21 +191,23 @@ fn a_bus_and_a_fake_recorder_yield_the_same_events() {
     assert!(names.contains("web-0.17979cfe362a0005"), "the time of the first event: {names:?}");
 }
 
-/// The dispatcher wakes the readers of a recorded event, which saves the recording thread a system
-/// call per reader. The dispatcher also wakes the readers if a scrub function is set.
+/// If there are several readers, the dispatcher wakes them, which saves the recording thread a
+/// system call per reader. The dispatcher also wakes a single reader if direct delivery is off.
 #[test]
-fn the_dispatcher_wakes_the_readers() {
+fn the_dispatcher_wakes_several_readers() {
     struct Reports(Mutex<Sender<thread::ThreadId>>);
     impl Wake for Reports {
         fn wake(self: Arc<Self>) {
             let _ = self.0.lock().unwrap().send(thread::current().id());
         }
     }
-    for scrubs in [false, true] {
-        let builder = EventBroadcaster::builder();
+    for (scrubs, has_other) in [(false, true), (true, true), (false, false), (true, false)] {
+        let bus = BusOptions::default().direct_delivery(has_other);
+        let builder = EventBroadcaster::builder().bus(bus);
         let builder = if scrubs { builder.scrub(|_| ()) } else { builder };
         let events = builder.build().unwrap();
         let (recorder, mut watcher) = (events.recorder("kubelet"), events.watch_builder().watch().unwrap());
+        let _other = has_other.then(|| events.watch_builder().watch().unwrap());
         let (tx, woken) = channel();
         let waker = Waker::from(Arc::new(Reports(Mutex::new(tx))));
         for _ in 0..100 {

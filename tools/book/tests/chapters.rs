@@ -9,7 +9,9 @@ use documents::{headings, languages, links, of, root};
 const MOST_CHAPTERS: usize = 13;
 const MOST_LINES_OF_THE_README: usize = 120;
 const MOST_WORDS_OF_THE_BOOK: usize = 20_600;
-const MOST_WORDS_OF_THE_REFERENCE: usize = 26_100;
+const MOST_WORDS_OF_THE_REFERENCE: usize = 23_222;
+/// The page that consists of tables, and grows with each machine.
+const GENERATED: &str = "docs/figures.md";
 
 #[test]
 fn the_contents_name_every_page_once() {
@@ -54,7 +56,9 @@ fn words(text: &str) -> usize {
 #[test]
 fn the_documents_are_short() {
     for (folder, most) in [("docs", MOST_WORDS_OF_THE_REFERENCE), ("docs/book", MOST_WORDS_OF_THE_BOOK)] {
-        let sizes: Vec<_> = of(folder).iter().map(|page| (words(&page.text), page.path.clone())).collect();
+        let mut sizes: Vec<_> =
+            of(folder).iter().map(|page| (words(&page.text), page.path.clone())).collect();
+        sizes.retain(|(_, path)| path != GENERATED);
         let all: usize = sizes.iter().map(|(words, _)| words).sum();
         assert!(all <= most, "{folder} has {all} words, at most {most} are allowed: {sizes:?}");
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::pull::OrderedConfig;
 use async_nats::jetstream::{self, Context};
+use eventcast_nats::{Codec, Json};
 use futures::StreamExt;
 use tokio::runtime::{Builder, Runtime};
 
@@ -57,38 +58,47 @@ pub(crate) fn publish(url: &str, storage: &str, window: usize, events: u64, size
     })
 }
 
-/// Reads the stream of the bridge's events, without decoding the events. Returns the number of
-/// events per second.
-pub(crate) fn read(url: &str, events: u64) -> f64 {
+/// Reads the stream of the bridge's events with an ordered consumer, and decodes the events if
+/// `decodes` is true. Returns the number of events per second.
+pub(crate) fn read(url: &str, events: u64, decodes: bool) -> f64 {
+    let begin = Instant::now();
     runtime().block_on(async {
         let context = jetstream::new(async_nats::connect(url).await.unwrap());
         let stream = context.get_stream("EVENTS").await.unwrap();
-        let begin = Instant::now();
         let consumer = stream.create_consumer(OrderedConfig::default()).await.unwrap();
         let mut messages = consumer.messages().await.unwrap();
         let mut seen = 0;
         while seen < events {
             let message = messages.next().await.unwrap().unwrap();
-            seen += message.payload.split(|byte| *byte == b'\n').count() as u64;
+            let lines = message.payload.split(|byte| *byte == b'\n');
+            seen += if decodes {
+                let decoded: Vec<_> = lines.map(|line| Json.decode(line).unwrap()).collect();
+                std::hint::black_box::<Vec<String>>(decoded).len() as u64
+            } else {
+                lines.count() as u64
+            };
         }
         events as f64 / begin.elapsed().as_secs_f64()
     })
 }
 
-pub(crate) fn latency(url: &str, rounds: u64) -> Vec<Duration> {
-    runtime().block_on(async {
+/// Returns a function that publishes an event and returns the time until the event is received.
+pub(crate) fn lone(url: &str) -> impl FnMut() -> Duration {
+    let runtime = runtime();
+    let (context, mut messages) = runtime.block_on(async {
         let context = context(url, "LONE", "memory").await;
         let stream = context.get_stream("LONE").await.unwrap();
         let consumer = stream.create_consumer(OrderedConfig::default()).await.unwrap();
-        let mut messages = consumer.messages().await.unwrap();
-        let mut times = Vec::new();
-        for _ in 0..rounds {
+        (context, consumer.messages().await.unwrap())
+    });
+    move || {
+        runtime.block_on(async {
             let begin = Instant::now();
             let sent = context.publish("lone", event(62).into()).await.unwrap();
             messages.next().await.unwrap().unwrap();
-            times.push(begin.elapsed());
+            let took = begin.elapsed();
             sent.await.unwrap();
-        }
-        times
-    })
+            took
+        })
+    }
 }

@@ -71,8 +71,8 @@ pub(crate) fn publish(
 }
 
 /// Fills the stream with events.
-pub(crate) fn fill(url: &str, events: u64) {
-    publish(url, "memory", (256, Duration::from_millis(1)), events, 62);
+pub(crate) fn fill(url: &str, batch: usize, events: u64, size: usize) {
+    publish(url, "memory", (batch, Duration::from_millis(1)), events, size);
 }
 
 /// Reads the stream into a bus. Returns the number of events that each watcher received per second.
@@ -97,19 +97,21 @@ pub(crate) fn read(url: &str, events: u64, watchers: usize) -> f64 {
     events as f64 / begin.elapsed().as_secs_f64()
 }
 
-pub(crate) fn latency(url: &str, rounds: u64) -> Vec<Duration> {
+/// Returns a function that publishes an event on one bus and returns the time until the event is
+/// received on another bus.
+pub(crate) fn lone(url: &str) -> impl FnMut() -> Duration {
     delete(url);
     let (here, there) = (bus(), bus());
-    let _out = out(url, &here, Storage::Memory, 256, Duration::ZERO);
+    let out = out(url, &here, Storage::Memory, 256, Duration::ZERO);
     let reader = NatsSubscriber::builder(url).attach(&there.publisher()).unwrap();
     assert!(reader.ready(LONG));
     let mut watcher = there.watch().unwrap();
     let publisher = here.publisher();
-    let round = |_| {
+    move || {
+        let _running = (&here, &there, &out, &reader);
         let begin = Instant::now();
         publisher.try_publish(event(62)).unwrap();
         watcher.recv().unwrap();
         begin.elapsed()
-    };
-    (0..rounds).map(round).collect()
+    }
 }

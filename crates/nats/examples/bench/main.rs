@@ -2,8 +2,10 @@
 //! --release -p eventcast-nats --example bench`. This program starts the server on a free port, and
 //! stops it at the end.
 //!
-//! With `--example bench -- 0.1`, the program does a tenth of the work. The figures are meaningful
-//! only relative to each other, because the server runs on the same machine.
+//! With `--example bench -- 0.1`, the program does a tenth of the work, and with `-- 1 reading`
+//! only this part. The figures are meaningful only relative to each other, because the server runs
+//! on the same machine. The `lone` and `reading` parts therefore alternate between the bare client
+//! and the bridge.
 
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "rates need not be exact")]
 
@@ -21,6 +23,8 @@ use server::Server;
 
 /// The length of an event's text. The event's JSON is two bytes longer.
 const SIZES: [usize; 2] = [62, 398];
+/// The number of rounds in which contenders take turns.
+const ROUNDS: usize = 15;
 
 /// Prints a line. A failed write is ignored, because a reader that stops early, as in `| head -1`,
 /// must not end the program while a server is running.
@@ -29,7 +33,9 @@ macro_rules! say {
 }
 
 fn main() {
-    let factor = std::env::args().nth(1).and_then(|factor| factor.parse().ok()).unwrap_or(1.0_f64);
+    let mut arguments = std::env::args().skip(1);
+    let factor = arguments.next().and_then(|factor| factor.parse().ok()).unwrap_or(1.0_f64);
+    let part = arguments.next();
     let times = |events: u64| ((events as f64 * factor) as u64).max(100);
     if let Some(missing) = server::missing() {
         say!("{missing}");
@@ -37,42 +43,111 @@ fn main() {
     }
     let server = Server::start("");
     let url = server.url();
+    let wants = |name: &str| part.as_ref().is_none_or(|part| part == name);
+    if wants("publishing") {
+        publishing(&url, times);
+    }
+    if wants("reading") {
+        reading(&url, times);
+    }
+    if wants("lone") {
+        lone(&url, times);
+    }
+    if wants("local") {
+        local_costs(&url, times(2_000));
+    }
+}
+
+/// A name, and a function that runs once and returns a measurement.
+type Contender<'a> = (&'a str, Box<dyn FnMut() -> f64 + 'a>);
+
+/// Lets the contenders take turns. Shows the median of each contender's measurements, and the
+/// quartiles of the ratio to each preceding contender's measurement in the same round.
+fn compare<const N: usize>(mut contenders: [Contender<'_>; N]) {
+    let rounds = [(); ROUNDS].map(|()| contenders.each_mut().map(|(_, run)| run()));
+    let quartiles = |value: &dyn Fn(&[f64; N]) -> f64| {
+        let mut values = rounds.each_ref().map(value);
+        values.sort_by(f64::total_cmp);
+        [1, 2, 3].map(|quarter| values[(ROUNDS - 1) * quarter / 4])
+    };
+    for (at, (name, _)) in contenders.iter().enumerate() {
+        let ratio = |other: usize| {
+            let [low, middle, high] = quartiles(&|round| round[at] / round[other]);
+            format!("{middle:>9.2} ({low:.2} to {high:.2})")
+        };
+        let ratios: String = (0..at).map(ratio).collect();
+        say!("{name:<44}{:>14.1}{ratios}", quartiles(&|round| round[at])[1]);
+    }
+}
+
+fn publishing(url: &str, times: impl Fn(u64) -> u64) {
     say!("publishing, events a second that are acknowledged");
     say!("{:<44}{:>14}{:>14}", "", "64 bytes", "400 bytes");
     let row = |name: &str, rates: [f64; 2]| say!("{name:<44}{:>14.0}{:>14.0}", rates[0], rates[1]);
     for storage in ["memory", "file"] {
         let bare =
-            |window: usize, events| SIZES.map(|size| bare::publish(&url, storage, window, events, size));
+            |window: usize, events| SIZES.map(|size| bare::publish(url, storage, window, events, size));
         row(&format!("bare client, {storage}, 1 in flight"), bare(1, times(5_000)));
         row(&format!("bare client, {storage}, 1024 in flight"), bare(1024, times(50_000)));
         for (batch, events) in [(1, times(5_000)), (16, times(50_000)), (256, times(1_000_000))] {
             let rates =
-                SIZES.map(|size| bridged::publish(&url, storage, (batch, Duration::ZERO), events, size));
+                SIZES.map(|size| bridged::publish(url, storage, (batch, Duration::ZERO), events, size));
             row(&format!("bridge, {storage}, up to {batch} in a message"), rates);
         }
         let rates = SIZES.map(|size| {
-            bridged::publish(&url, storage, (4096, Duration::from_millis(1)), times(1_000_000), size)
+            bridged::publish(url, storage, (4096, Duration::from_millis(1)), times(1_000_000), size)
         });
         row(&format!("bridge, {storage}, up to 4096, linger 1 ms"), rates);
     }
-    say!("\nreading, events of 64 bytes a second, 256 in a message");
-    let events = times(1_000_000);
-    bridged::fill(&url, events);
-    say!("{:<44}{:>14.0}", "bare ordered consumer, bytes only", bare::read(&url, events));
-    for watchers in [1, 4] {
-        let rate = bridged::read(&url, events, watchers);
-        say!("{:<44}{rate:>14.0}", format!("bridge into a bus with {watchers} watchers"));
+}
+
+fn reading(url: &str, times: impl Fn(u64) -> u64) {
+    for (batch, events) in [(1, times(20_000)), (256, times(400_000))] {
+        for size in SIZES {
+            say!("\nreading, events of {} bytes a second, {batch} in a message", size + 2);
+            bridged::fill(url, batch, events, size);
+            compare([
+                ("bare ordered consumer, bytes only", Box::new(|| bare::read(url, events, false))),
+                ("bare ordered consumer, decoding", Box::new(|| bare::read(url, events, true))),
+                ("bridge into a bus with 1 watcher", Box::new(|| bridged::read(url, events, 1))),
+                ("bridge into a bus with 4 watchers", Box::new(|| bridged::read(url, events, 4))),
+            ]);
+        }
     }
-    say!("\nlatency of a lone event, from publish to receive, in microseconds: median and 99 %");
-    let rounds = times(2_000);
-    let show = |name: &str, times: &mut Vec<Duration>| {
+}
+
+/// Measures events that are sent one by one.
+fn lone(url: &str, times: impl Fn(u64) -> u64) {
+    for size in SIZES {
+        say!("\npublishing with 1 in flight, acknowledged events of {} bytes a second", size + 2);
+        let events = times(1_000);
+        compare([
+            ("bare client, memory", Box::new(|| bare::publish(url, "memory", 1, events, size))),
+            (
+                "bridge, memory, 1 in a message",
+                Box::new(|| bridged::publish(url, "memory", (1, Duration::ZERO), events, size)),
+            ),
+        ]);
+    }
+    say!("\nlatency of a lone event, from publish to receive, in microseconds: median of each round");
+    let rounds = times(200);
+    let (mut bare_times, mut bridge_times) = (Vec::new(), Vec::new());
+    let (mut bare, mut bridge) = (bare::lone(url), bridged::lone(url));
+    let run = |lone: &mut dyn FnMut() -> Duration, all: &mut Vec<Duration>| {
+        let mut round: Vec<_> = (0..rounds).map(|_| lone()).collect();
+        round.sort();
+        all.extend_from_slice(&round);
+        round[round.len() / 2].as_nanos() as f64 / 1e3
+    };
+    compare([
+        ("bare client to its ordered consumer", Box::new(|| run(&mut bare, &mut bare_times))),
+        ("bus to bus over the bridge", Box::new(|| run(&mut bridge, &mut bridge_times))),
+    ]);
+    for (name, mut times) in [("bare client", bare_times), ("bridge", bridge_times)] {
         times.sort();
         let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize].as_micros();
-        say!("{name:<44}{:>14}{:>14}", at(0.5), at(0.99));
-    };
-    show("bare client to its ordered consumer", &mut bare::latency(&url, rounds));
-    show("bus to bus over the bridge", &mut bridged::latency(&url, rounds));
-    local_costs(&url, times(2_000));
+        say!("{:<44}{:>14}{:>14}", format!("{name}, all rounds: median and 99 %"), at(0.5), at(0.99));
+    }
 }
 
 fn local_costs(url: &str, bursts: u64) {

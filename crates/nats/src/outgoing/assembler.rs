@@ -54,6 +54,8 @@ pub(crate) struct Assembler<T> {
     numbers: LruCache<Arc<str>, u64>,
     complete: VecDeque<Message>,
     open: Option<Message>,
+    /// The number of events in `complete` and `open`.
+    events: u64,
     scratch: Vec<u8>,
     pub(crate) unsent: Unsent,
 }
@@ -68,8 +70,22 @@ impl<T: 'static> Assembler<T> {
         let name = codec.name().to_owned();
         let numbers = LruCache::new(MEMORY);
         let (complete, scratch) = (VecDeque::new(), Vec::new());
-        let (next, lost, open, unsent) = (0, 0, None, Unsent::default());
-        Self { origin, codec, name, subject_of, limits, next, lost, numbers, complete, open, scratch, unsent }
+        let (next, lost, open, events, unsent) = (0, 0, None, 0, Unsent::default());
+        Self {
+            origin,
+            codec,
+            name,
+            subject_of,
+            limits,
+            next,
+            lost,
+            numbers,
+            complete,
+            open,
+            events,
+            scratch,
+            unsent,
+        }
     }
 
     /// Records events that the bus lost before the next event.
@@ -119,6 +135,7 @@ impl<T: 'static> Assembler<T> {
         if let Some(open) = &mut self.open {
             open.payload.push(&self.scratch);
             open.head.count += 1;
+            self.events += 1;
             self.next += 1;
         }
     }
@@ -179,7 +196,9 @@ impl<T: 'static> Assembler<T> {
         if self.complete.is_empty() {
             self.seal();
         }
-        self.complete.pop_front()
+        let message = self.complete.pop_front()?;
+        self.events -= message.head.count;
+        Some(message)
     }
 
     /// Returns a message without events, which states the origin's position. The message reports
@@ -200,6 +219,7 @@ impl<T: 'static> Assembler<T> {
 
     /// Puts the second half of a split message before the other messages.
     pub(crate) fn put_back(&mut self, message: Message) {
+        self.events += message.head.count;
         self.complete.push_front(message);
     }
 
@@ -230,15 +250,14 @@ impl<T: 'static> Assembler<T> {
 
     /// Returns the number of events in the complete messages and in the open message.
     pub(crate) fn events(&self) -> u64 {
-        self.complete.iter().chain(&self.open).map(|message| message.head.count).sum()
+        self.events
     }
 
     /// Removes all messages, and returns the number of events in these messages.
     pub(crate) fn abandon(&mut self) -> u64 {
-        let events = self.events();
         self.complete.clear();
         self.open = None;
-        events
+        std::mem::take(&mut self.events)
     }
 
     pub(crate) fn set_max_bytes(&mut self, bytes: usize) {
@@ -304,6 +323,7 @@ mod tests {
         let expected = [row("p.a", 0, 2, 0), row("p.a", 2, 1, 2), row("p.b", 3, 1, 0), row("p.a", 4, 1, 3)];
         assert_eq!(assembler.events(), 5);
         assert_eq!(drain(&mut assembler), expected);
+        assert_eq!(assembler.events(), 0);
     }
 
     #[test]
@@ -347,6 +367,7 @@ mod tests {
         assert!(first.split_off_half().is_none());
         assembler.put_back(second);
         assembler.put_back(first);
+        assert_eq!(assembler.events(), 3);
         let row = |first, count, lost, number| ("p.a".to_owned(), first, count, lost, number);
         assert_eq!(drain(&mut assembler), [row(1, 1, 1, 0), row(2, 2, 0, 1)]);
     }

@@ -6,11 +6,13 @@
 //! of the held write, and the next write of the key replaces the held write. Held events have left
 //! the queue, so this module limits the number of held writes.
 
+use std::mem::take;
 use std::time::Duration;
 
-use super::super::write::{KeyIndex, Write, WriteKey};
+use super::super::write::{KeyIndex, Ticket, Write, WriteKey};
 use super::PendingWrites;
 use super::holds::Hold;
+use crate::record::event::Event;
 
 impl PendingWrites {
     /// Returns the maximum number of keys whose writes are held.
@@ -33,24 +35,30 @@ impl PendingWrites {
     /// Adds a write that the spam filter stopped. If the key has a pending write that is not held,
     /// the new write is merged into that pending write. Otherwise, the new write is held. Returns
     /// the number of events that no longer take up queue capacity.
-    pub(in super::super) fn hold(&mut self, key: WriteKey, write: Write, now: Duration) -> u64 {
-        let at = self.index_of(key, &write, now);
+    pub(in super::super) fn hold(
+        &mut self,
+        key: WriteKey,
+        event: &mut Event,
+        ticket: Ticket,
+        now: Duration,
+    ) -> u64 {
+        let at = self.index_of(key, event, &ticket, now);
         if self.is_on_its_way(at) {
-            return self.replace(at, write);
+            return self.replace(at, event, ticket);
         }
         let until = self.holds.pace.refresh_every.map_or(Duration::MAX, |every| now.saturating_add(every));
-        self.hold_until(at, write, until, now)
+        self.hold_until(at, event, ticket, until, now)
     }
 
     /// Adds a write that may be sent. If the last write of its key was too recent, the write is
     /// held, unless it can be merged into a pending write that is not held.
-    pub(super) fn pass(&mut self, at: KeyIndex, write: Write, now: Duration) -> u64 {
+    pub(super) fn pass(&mut self, at: KeyIndex, event: &mut Event, ticket: Ticket, now: Duration) -> u64 {
         let quiet = self.keys[at as usize].hold.as_ref().and_then(|hold| hold.quiet);
         match quiet.filter(|until| *until > now) {
-            Some(until) if !self.is_on_its_way(at) => self.hold_until(at, write, until, now),
-            Some(_) => self.replace(at, write),
+            Some(until) if !self.is_on_its_way(at) => self.hold_until(at, event, ticket, until, now),
+            Some(_) => self.replace(at, event, ticket),
             None => {
-                let free = self.replace(at, write);
+                let free = self.replace(at, event, ticket);
                 self.set_quiet(at, now);
                 free
             }
@@ -63,16 +71,23 @@ impl PendingWrites {
         state.pending.is_some() && !state.is_held()
     }
 
-    fn hold_until(&mut self, at: KeyIndex, mut write: Write, until: Duration, now: Duration) -> u64 {
-        let (free, offset) = (std::mem::take(&mut write.ticket.in_hand), write.ticket.offset);
+    fn hold_until(
+        &mut self,
+        at: KeyIndex,
+        event: &mut Event,
+        mut ticket: Ticket,
+        until: Duration,
+        now: Duration,
+    ) -> u64 {
+        let (free, offset) = (take(&mut ticket.in_hand), ticket.offset);
         let state = &mut self.keys[at as usize];
         self.idle -= usize::from(state.is_idle());
         let hold = state.hold.get_or_insert_default();
         if let Some(pending) = &mut state.pending {
-            pending.absorb(write);
+            pending.absorb(event, &ticket);
             pending.ticket.offset = offset;
         } else {
-            state.pending = Some(write);
+            state.pending = Some(Write { event: take(event), ticket });
             hold.pending_since = Some(offset);
             self.holds.since.insert((offset, at));
         }

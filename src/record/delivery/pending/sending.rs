@@ -77,13 +77,16 @@ impl PendingWrites {
         ops: &mut Ops,
         note: impl FnOnce(&mut Ticket),
     ) -> bool {
-        let Some(write) = self.take(at) else { return false };
-        let group = self.group(at);
-        self.keys[at as usize].is_sent = true;
+        self.leave(at);
+        let state = &mut self.keys[at as usize];
+        let Some(write) = &mut state.pending else { return false };
+        // The event is moved directly into the operation, because moving it takes time.
+        let (mut ticket, op) = write.take_op();
+        let group = state.group;
+        (state.pending, state.is_sent) = (None, true);
         let was_sick = self.groups.at(group).is_sick();
         self.groups.begin(group);
         self.note_sent(at);
-        let (mut ticket, op) = write.into_op();
         note(&mut ticket);
         let answers = self.groups.at(group).answers;
         ops.push(self.under_way.add(UnderWay { at, group, ticket, since, was_sick, answers }), op);
