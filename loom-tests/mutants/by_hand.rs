@@ -108,7 +108,7 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
         place: "MailboxSender::send_slice",
         code: "self.queue.push(slice);",
         change: "publishes the count before the queue",
-        written: "if $ON { self.sent.decided += events as u64; self.state.publish_sent(&self.sent); \
+        written: "if $ON { self.sent.decided += events as u64; self.state.publish_sent(&mut self.sent); \
                   self.sent.decided -= events as u64; } $CODE",
     },
     Replacement {

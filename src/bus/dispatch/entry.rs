@@ -23,7 +23,7 @@ impl<T> Control<T> {
     /// this returns `usize::MAX`.
     pub(super) fn credit_at_first(&self) -> usize {
         match self {
-            Self::Register(sender, _) if sender.state.policy.waits() => sender.state.capacity as usize,
+            Self::Register(sender, _) if sender.state.policy.waits() => sender.state.capacity() as usize,
             _ => usize::MAX,
         }
     }

@@ -382,6 +382,10 @@ impl<T> Core<T> {
     /// capacity. `first` is the first event to be published, if known. If only watchers with
     /// filters are full, their filters are run on that event.
     fn room_for(&mut self, first: Option<&mut T>, call: &mut Call, bus: &BusState) -> Option<usize> {
+        if self.fan_out.waited_for == 0 {
+            // No watcher makes publishers wait, so the watchers need not be visited.
+            return Some(usize::MAX);
+        }
         let (mut least, mut asks) = (usize::MAX, false);
         // Each sender records the time since which it has had no capacity.
         for sender in &mut self.fan_out.senders {

@@ -39,6 +39,6 @@ impl<T> MailboxSender<T> {
             self.has_grown = true;
             self.count_sent(events);
         }
-        self.state.publish_sent(&self.sent);
+        self.state.publish_sent(&mut self.sent);
     }
 }

@@ -69,11 +69,11 @@ impl<T> MailboxSender<T> {
     /// slot would cost one wake-up per event.
     pub(crate) fn want_room(&self) {
         let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
-        let need = (pending as u64).min((self.state.capacity / 2).max(1));
+        let need = (pending as u64).min((self.state.capacity() / 2).max(1));
         // If the reader is being dropped, its queue may already have been emptied, and the
         // difference may be negative. If the difference is negative, the dispatcher does not have
         // to wait.
-        self.state.want_room((self.sent.queued + need).saturating_sub(self.state.capacity));
+        self.state.want_room((self.sent.queued + need).saturating_sub(self.state.capacity()));
     }
 
     /// Returns whether the reader has freed the requested capacity.
@@ -174,8 +174,8 @@ impl<T> MailboxSender<T> {
     /// the queue is free, whichever happens first. If a request for an earlier wake-up is already
     /// pending, keeps that request.
     pub(crate) fn wish_for(&mut self, events: usize) {
-        let need = (events as u64).min((self.state.capacity / 2).max(1));
-        let at = (self.sent.queued + need).saturating_sub(self.state.capacity);
+        let need = (events as u64).min((self.state.capacity() / 2).max(1));
+        let at = (self.sent.queued + need).saturating_sub(self.state.capacity());
         self.state.wish_for_room(at);
     }
 }

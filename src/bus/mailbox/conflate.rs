@@ -40,11 +40,11 @@ impl<T: Clone> MailboxSender<T> {
         let evicts = policy == OverflowPolicy::DropOldest;
         // As in the other queues, events from the history do not count towards the capacity, unless
         // the policy keeps only the newest events.
-        let most = (!self.is_replaying || evicts).then_some(self.state.capacity as usize);
+        let most = (!self.is_replaying || evicts).then_some(self.state.capacity() as usize);
         // Only this thread adds slots, so a place that exists now still exists when it is used.
         let has_place = |most| queue.lock().has_place(*slot, most);
         if policy == OverflowPolicy::Evict && !most.is_none_or(has_place) {
-            self.state.publish_sent(&self.sent);
+            self.state.publish_sent(&mut self.sent);
             bus.evict(&self.state);
             self.state.run_user_code(|| drop(event));
             return Some(());

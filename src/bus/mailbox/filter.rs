@@ -18,7 +18,7 @@ impl<T: Clone> MailboxSender<T> {
             return bus.stop_offering(&self.state);
         };
         let passed: usize = runs.iter().map(Range::len).sum();
-        self.sent.filtered += (all.len() - passed) as u64;
+        self.sent.count_filtered((all.len() - passed) as u64);
         if self.queue.conflates() && !self.gave_up {
             return self.offer_by_key(&batch, runs, bus);
         }

@@ -12,7 +12,7 @@ impl<T> MailboxSender<T> {
     /// Pushes a slice, which must be no longer than the ring's capacity. Evicts the oldest events
     /// to make space.
     pub(super) fn send_newest(&mut self, slice: BatchSlice<T>, events: usize) {
-        let lost = self.queue.push_newest(slice, self.state.capacity as usize);
+        let lost = self.queue.push_newest(slice, self.state.capacity() as usize);
         self.sent.decided += events as u64;
         self.sent.queued += events as u64;
         self.count_oldest(lost);
@@ -31,7 +31,7 @@ impl<T> MailboxSender<T> {
 impl<T: Clone> MailboxSender<T> {
     /// Pushes the newest events of the range into the ring, and evicts the oldest events.
     pub(super) fn offer_newest(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>) {
-        let skipped = range.len().saturating_sub(self.state.capacity as usize);
+        let skipped = range.len().saturating_sub(self.state.capacity() as usize);
         if skipped > 0 {
             // The events in the ring are older than the skipped events, so the ring is emptied
             // first.

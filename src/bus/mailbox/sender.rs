@@ -28,42 +28,45 @@ use super::hooks::{FilterHook, Hooks};
 use super::queue::{SliceQueue, events_in};
 use super::slice::{BatchSlice, SharedBatch, copied};
 
+/// The fields are in the order of memory, and the fields that every event needs come first. See
+/// [`WatcherState`].
 #[allow(clippy::struct_excessive_bools, reason = "they are independent, and a byte each")]
+#[repr(C)]
 pub(crate) struct MailboxSender<T> {
     pub(crate) state: Arc<WatcherState>,
     pub(super) queue: Arc<SliceQueue<T>>,
     pub(crate) filter: Option<FilterHook<T>>,
-    pub(super) hooks: Option<Box<Hooks<T>>>,
-    pub(super) sent: Sent,
-    /// The value of the reader's `consumed` counter when the sender last read it. The reader may
-    /// have advanced since then.
-    consumed: u64,
-    /// The number of events from the history. Events from the history are at the front of the
-    /// queue, and do not need credit.
-    pub(super) replayed: u64,
     /// Whether the events being offered come from the history.
     pub(super) is_replaying: bool,
-    /// The parts of batches that are still waiting for capacity, if the dispatcher waits for this
-    /// watcher.
-    pub(super) pending: VecDeque<Part<T>>,
-    pub(crate) deadline: Deadline,
-    /// The maximum number of events in the growing batch. Zero if the queue has no growing batch.
-    pub(super) grows_to: u16,
     /// Whether the growing batch may hold events, in which case it must be sealed before a slice is
     /// sent.
     pub(super) has_grown: bool,
     /// Whether a publisher of an inline bus has found the queue full since the queue last had
     /// capacity.
     pub(super) is_full: bool,
-    /// The filter's decision about the next event to be offered, if the filter has already been run
-    /// on that event.
-    pub(super) judged: Option<bool>,
-    /// The number of events that had been sent when the reader last failed to keep up with pulling.
-    /// Zero if the reader has always kept up.
-    slow_until: u64,
     /// Whether the reader is a handler that has abandoned its queue because of a shutdown with a
     /// deadline.
     pub(super) gave_up: bool,
+    /// The filter's decision about the next event to be offered, if the filter has already been run
+    /// on that event.
+    pub(super) judged: Option<bool>,
+    /// The maximum number of events in the growing batch. Zero if the queue has no growing batch.
+    pub(super) grows_to: u16,
+    /// The value of the reader's `consumed` counter when the sender last read it. The reader may
+    /// have advanced since then.
+    consumed: u64,
+    /// The number of events from the history. Events from the history are at the front of the
+    /// queue, and do not need credit.
+    pub(super) replayed: u64,
+    pub(super) sent: Sent,
+    /// The parts of batches that are still waiting for capacity, if the dispatcher waits for this
+    /// watcher.
+    pub(super) pending: VecDeque<Part<T>>,
+    pub(crate) deadline: Deadline,
+    /// The number of events that had been sent when the reader last failed to keep up with pulling.
+    /// Zero if the reader has always kept up.
+    slow_until: u64,
+    pub(super) hooks: Option<Box<Hooks<T>>>,
 }
 
 /// A range of the events in a batch.
@@ -104,7 +107,7 @@ impl<T> MailboxSender<T> {
     /// Returns the number of events that fit into the queue. If at least `wanted` events fit, the
     /// result is at least `wanted`. If fewer events fit, the result is exact.
     pub(super) fn credit(&mut self, wanted: usize) -> usize {
-        let free = |sender: &Self| sender.state.capacity.saturating_sub(sender.in_use());
+        let free = |sender: &Self| sender.state.capacity().saturating_sub(sender.in_use());
         let mut credit = free(self);
         if credit < wanted as u64 {
             self.consumed = self.state.consumed();
@@ -148,7 +151,7 @@ impl<T> MailboxSender<T> {
         let all = 0..batch.events().len();
         self.begin_whole(all.len());
         self.send(batch, all);
-        self.state.publish_sent(&self.sent);
+        self.state.publish_sent(&mut self.sent);
     }
 
     pub(super) fn begin_whole(&mut self, events: usize) {
@@ -181,7 +184,7 @@ impl<T> MailboxSender<T> {
             self.consumed = self.state.consumed();
             // Events held by the reader are included. Events that the reader took out of a ring
             // have already left the queue, so the sum can exceed the capacity.
-            let queued = self.in_use().min(self.state.capacity);
+            let queued = self.in_use().min(self.state.capacity());
             self.sent.high_water = self.sent.high_water.max(queued);
         }
     }
@@ -193,7 +196,7 @@ impl<T> MailboxSender<T> {
     }
 
     pub(super) fn count_lost(&mut self, reason: DropReason, events: &[T]) {
-        *self.sent.drops.by_mut(reason) += events.len() as u64;
+        *self.sent.drops_mut(reason) += events.len() as u64;
         if let Some(hook) = self.hooks.as_mut().and_then(|hooks| hooks.on_drop.as_mut()) {
             if self.state.run_user_code(|| hook(&self.state.name.text(), reason, events)).is_none() {
                 self.state.count_panic();
@@ -219,7 +222,7 @@ impl<T> MailboxSender<T> {
             self.sent.decided += events;
             self.sent.missed += events;
             self.state.set_missed(self.sent.missed);
-            self.state.publish_sent(&self.sent);
+            self.state.publish_sent(&mut self.sent);
         }
     }
 
@@ -233,7 +236,7 @@ impl<T> MailboxSender<T> {
             self.lose(reason, &part.batch.events()[part.range]);
             self.state.run_user_code(|| drop(part.batch));
         }
-        self.state.publish_sent(&self.sent);
+        self.state.publish_sent(&mut self.sent);
     }
 
     /// Counts the pending events, and `events` additional events, as abandoned. None of these
@@ -248,8 +251,8 @@ impl<T> MailboxSender<T> {
         self.state.publish_offered(self.sent.offered);
         self.owe_report(lost);
         self.sent.decided += lost;
-        self.sent.drops.abandoned += lost;
-        self.state.publish_sent(&self.sent);
+        *self.sent.drops_mut(DropReason::Abandoned) += lost;
+        self.state.publish_sent(&mut self.sent);
     }
 
     /// Reports the abandoned events, and drops the user-supplied closures. Each closure is dropped
@@ -274,8 +277,8 @@ impl<T> MailboxSender<T> {
         if events > 0 {
             self.sent.queued -= events;
             let reason = if abandon { DropReason::Abandoned } else { DropReason::Stopped };
-            *self.sent.drops.by_mut(reason) += events;
-            self.state.publish_sent(&self.sent);
+            *self.sent.drops_mut(reason) += events;
+            self.state.publish_sent(&mut self.sent);
             self.owe_report(if abandon { events } else { 0 });
         }
         slices
@@ -332,8 +335,9 @@ impl<T: Clone> MailboxSender<T> {
         } else {
             self.offer_filtered(batch, range, bus);
         }
-        self.state.publish_sent(&self.sent);
-        self.is_pending()
+        self.state.publish_sent(&mut self.sent);
+        // The policy is checked first, because it is in memory that this call has read already.
+        self.state.policy.waits() && self.is_pending()
     }
 
     /// Offers a part of a batch. If the whole part is sent to the watcher, this reference to the
@@ -391,7 +395,7 @@ impl<T: Clone> MailboxSender<T> {
         self.send_copy(&batch, range.start..range.start + fits);
         // The counters are published first, so that a reader that sees the end also sees the
         // counters.
-        self.state.publish_sent(&self.sent);
+        self.state.publish_sent(&mut self.sent);
         bus.evict(&self.state);
     }
 
@@ -403,13 +407,13 @@ impl<T: Clone> MailboxSender<T> {
     }
 
     fn quarter(&self) -> usize {
-        (self.state.capacity as usize / 4).max(1)
+        (self.state.capacity() as usize / 4).max(1)
     }
 
     /// Sends the pending events that now fit, for a dispatcher that is waiting for capacity.
     pub(crate) fn push_pending(&mut self) {
         self.send_pending();
-        self.state.publish_sent(&self.sent);
+        self.state.publish_sent(&mut self.sent);
     }
 
     /// Sends the pending events that fit. The caller must publish the counters.

@@ -10,10 +10,11 @@ use crate::bus::policy::OverflowPolicy;
 use crate::bus::wait::WakeCell;
 use crate::catch::catch_panic;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
-use crate::sync::{CachePadded, Parker, Tally};
+use crate::sync::{Parker, Tally};
 
 use super::end_reason::EndReason;
 use super::name::Name;
+use super::sent::Sent;
 
 /// The flag of a stopped watcher. The dispatcher offers no more events to a stopped watcher, unless
 /// `GAVE_UP` is set as well.
@@ -41,30 +42,37 @@ const AT_END: u8 = 64;
 /// The value of `wake_at` while no dispatcher is waiting for capacity.
 const NEVER: u64 = u64::MAX;
 
+/// The fields are in the order of memory. With thousands of watchers, each cache line that the
+/// fan-out touches costs more than all instructions for a watcher, so the fields that it reads for
+/// every event share the first line. The dispatcher's counters are two lines away from the
+/// reader's counters, because processors may fetch lines in pairs.
+#[repr(C)]
 pub(crate) struct WatcherState {
-    pub(crate) id: u64,
-    pub(crate) name: Name,
-    pub(crate) capacity: u64,
     pub(crate) policy: OverflowPolicy,
+    flags: AtomicU8,
     /// Whether the library runs the reader, in which case flushes and shutdowns wait for the
     /// reader.
     pub(crate) is_handler: bool,
-    flags: AtomicU8,
+    capacity: u32,
+    pub(crate) wake_cell: WakeCell,
+    /// The counters that are written only by the dispatcher.
+    sent: SentSide,
+    /// The counters that are written only by the reader.
+    got: GotSide,
+    pub(crate) id: u64,
+    pub(crate) name: Name,
     /// The value of `consumed` at which a dispatcher waiting for capacity wants to be woken, or
     /// `NEVER`.
     wake_at: AtomicU64,
-    pub(crate) wake_cell: WakeCell,
     /// The position in the bus's order of events after which the watcher starts. Empty until the
     /// dispatcher has registered the watcher.
     start: OnceLock<u64>,
     panics: AtomicU64,
-    /// The counters that are written only by the dispatcher.
-    sent: CachePadded<SentSide>,
-    /// The counters that are written only by the reader.
-    got: CachePadded<GotSide>,
 }
 
+/// The first line has the counters that change with every event.
 #[derive(Default)]
+#[repr(C, align(64))]
 struct SentSide {
     /// The lowest offset that has not been decided yet. Every event below it is in the queue,
     /// delivered or lost.
@@ -73,17 +81,17 @@ struct SentSide {
     /// The number of events put into the queue, minus the number of events that the dispatcher took
     /// out again.
     queued: AtomicU64,
+    high_water: AtomicU64,
     incoming: AtomicU64,
     oldest: AtomicU64,
-    conflated: AtomicU64,
-    timed_out: AtomicU64,
-    stopped: AtomicU64,
-    abandoned: AtomicU64,
     filtered: AtomicU64,
     /// The number of events that were missing for all watchers, plus the number of events that the
     /// history no longer held.
     missed: AtomicU64,
-    high_water: AtomicU64,
+    conflated: AtomicU64,
+    timed_out: AtomicU64,
+    stopped: AtomicU64,
+    abandoned: AtomicU64,
     /// One while the dispatcher is running user code for this watcher, otherwise zero.
     user_code: Tally,
     /// The age of the oldest event in the queue, in nanoseconds, at a monitor's last check. Only
@@ -92,6 +100,7 @@ struct SentSide {
 }
 
 #[derive(Default)]
+#[repr(C, align(64))]
 struct GotSide {
     /// The number of delivered events, which the reader has taken out of the queue, and whose
     /// capacity it has freed.
@@ -105,18 +114,6 @@ struct GotSide {
     handled: AtomicU64,
 }
 
-/// The dispatcher's copy of the counters that it publishes.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Sent {
-    pub(crate) decided: u64,
-    pub(crate) offered: u64,
-    pub(crate) queued: u64,
-    pub(crate) drops: DropCounts,
-    pub(crate) filtered: u64,
-    pub(crate) missed: u64,
-    pub(crate) high_water: u64,
-}
-
 impl WatcherState {
     pub(crate) fn new(
         id: u64,
@@ -127,19 +124,26 @@ impl WatcherState {
         parker: &Parker,
     ) -> Self {
         Self {
+            policy,
+            flags: AtomicU8::new(0),
+            is_handler,
+            // The cast does not truncate, because the builder has checked the capacity.
+            capacity: capacity as u32,
+            wake_cell: WakeCell::new(parker),
+            sent: SentSide::default(),
+            got: GotSide::default(),
             id,
             name,
-            capacity: capacity as u64,
-            policy,
-            is_handler,
-            flags: AtomicU8::new(0),
             wake_at: AtomicU64::new(NEVER),
-            wake_cell: WakeCell::new(parker),
             start: OnceLock::new(),
             panics: AtomicU64::new(0),
-            sent: CachePadded::new(SentSide::default()),
-            got: CachePadded::new(GotSide::default()),
         }
+    }
+
+    /// Returns the maximum number of events in the queue.
+    #[inline]
+    pub(crate) fn capacity(&self) -> u64 {
+        u64::from(self.capacity)
     }
 
     // ── the dispatcher's side ──
@@ -165,25 +169,36 @@ impl WatcherState {
 
     /// Publishes the dispatcher's counters.
     #[inline]
-    pub(crate) fn publish_sent(&self, sent: &Sent) {
+    pub(crate) fn publish_sent(&self, sent: &mut Sent) {
         let to = &self.sent;
         // Release: pairs with the fence in `stats`, so that `stats` never sees more events lost
         // than offered. The fence also pairs with the Acquire in `decided`, so that a reader that
         // sees a decided offset either finds the event in the queue or knows that the event is
         // lost.
         fence(Ordering::Release);
+        // Most calls change none of these counts, and leave their cache lines alone.
+        if std::mem::take(&mut sent.has_unpublished) {
+            self.publish_losses(sent);
+        }
         // Relaxed, all: the fence above orders them.
+        to.high_water.store(sent.high_water, Ordering::Relaxed);
+        to.queued.store(sent.queued, Ordering::Relaxed);
+        to.decided.store(sent.decided, Ordering::Relaxed);
+    }
+
+    /// Publishes the counts of events that were lost or filtered. The caller must have issued the
+    /// fence in [`publish_sent`](Self::publish_sent).
+    fn publish_losses(&self, sent: &Sent) {
+        let to = &self.sent;
+        // Relaxed, all: the caller's fence orders them.
         to.incoming.store(sent.drops.incoming, Ordering::Relaxed);
         to.oldest.store(sent.drops.oldest, Ordering::Relaxed);
         to.conflated.store(sent.drops.conflated, Ordering::Relaxed);
         to.timed_out.store(sent.drops.timed_out, Ordering::Relaxed);
         to.stopped.store(sent.drops.stopped, Ordering::Relaxed);
         to.abandoned.store(sent.drops.abandoned, Ordering::Relaxed);
-        // Relaxed, as well: these stores follow the same fence.
+        // Relaxed, as well: this store follows the same fence.
         to.filtered.store(sent.filtered, Ordering::Relaxed);
-        to.high_water.store(sent.high_water, Ordering::Relaxed);
-        to.queued.store(sent.queued, Ordering::Relaxed);
-        to.decided.store(sent.decided, Ordering::Relaxed);
     }
 
     #[inline]

@@ -96,12 +96,12 @@ impl<T> BulkReader<T> {
 
     /// Returns whether the events that were taken but not yet returned use up the queue's capacity.
     pub fn is_full(&self) -> bool {
-        self.outstanding >= self.receiver.state.capacity
+        self.outstanding >= self.receiver.state.capacity()
     }
 
     /// Returns the capacity of the queue.
     pub fn capacity(&self) -> u64 {
-        self.receiver.state.capacity
+        self.receiver.state.capacity()
     }
 
     /// Returns the capacity of this many taken events to the queue. The events need not be those
