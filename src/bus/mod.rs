@@ -120,7 +120,8 @@
 //!   (`dispatch/controls.rs`).
 //! * The **dispatcher** takes the waiting entries, up to a batch or the place of a control entry.
 //!   The dispatcher turns these entries into one shared batch, offers the batch to every watcher
-//!   without waiting, issues a single fence, and wakes the sleeping readers. The dispatcher
+//!   without waiting, issues a single fence, and wakes the sleeping readers. If there are many
+//!   watchers, the dispatcher does this for one group of watchers after the other. The dispatcher
 //!   performs one queue operation per watcher and batch, and no queue operation per event. If
 //!   events are then pending, the dispatcher is blocked, and sleeps until a reader frees capacity.
 //!   Whatever the dispatcher is waiting for, it always sleeps at the same point in the code, and
@@ -134,9 +135,9 @@
 //!   (`dispatch/pull.rs`).
 //!
 //! * In an **inline bus**, a publisher takes the lock, offers its events to every watcher, issues a
-//!   single fence, releases the lock, and wakes the sleeping readers (`dispatch/inline.rs`). No
-//!   events are pending between two calls. For an inline bus, read *owner* instead of *dispatcher*
-//!   on this page.
+//!   single fence (one for each group), releases the lock, and wakes the sleeping readers
+//!   (`dispatch/inline.rs`). No events are pending between two calls. For an inline bus, read
+//!   *owner* instead of *dispatcher* on this page.
 //!
 //! # Invariants
 //!

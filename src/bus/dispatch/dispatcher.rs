@@ -9,6 +9,8 @@
 //! 5. Issue a single fence.
 //! 6. Wake the sleeping readers, and the publishers waiting for capacity.
 //!
+//! Steps 4 to 6 are repeated for each group of watchers, except that publishers are woken last.
+//!
 //! The dispatcher is *blocked* while events of the batch are waiting for capacity in the mailbox of
 //! a watcher with `Wait` or `WaitFor`. Deadlines are measured from the offer. A slow watcher does
 //! not delay the other watchers' events from the same batch, but it delays all later entries.

@@ -24,6 +24,11 @@ pub(crate) type Completion<T> = Box<dyn Fn(&mut T) + Send>;
 /// so no count overflows.
 const LAST_POSITION: u64 = 1 << 62;
 
+/// The number of mailboxes to which a batch is offered before their readers are woken. One fence is
+/// enough for many mailboxes. However, if there are thousands of mailboxes, those that were offered
+/// the batch first are no longer in the processor's cache after the last offer.
+const GROUP: usize = 32;
+
 pub(super) struct FanOut<T> {
     pub(super) completion: Option<Completion<T>>,
     #[allow(clippy::vec_box, reason = "the list grows by doubling: what it has to spare should be small")]
@@ -147,11 +152,12 @@ impl<T: Clone> FanOut<T> {
     /// that pulls, or the owner of an inline bus.
     ///
     /// 1. Accept and complete the events.
-    /// 2. Share the events, and offer them to each mailbox. If some of the events have to wait for
-    ///    capacity in a mailbox, call `pending` with the index of the mailbox's sender.
-    /// 3. Issue a single fence.
-    /// 4. Call `show` for each sender, to wake the sender's reader or to note that the reader is
-    ///    asleep, and then call `shown`.
+    /// 2. Share the events, and offer them to the mailboxes of a [group](GROUP). If some of the
+    ///    events have to wait for capacity in a mailbox, call `pending` with the index of the
+    ///    mailbox's sender.
+    /// 3. Issue a single fence for the group.
+    /// 4. Call `show` for each sender of the group, to wake the sender's reader or to note that the
+    ///    reader is asleep. Continue with the next group. After the last group, call `shown`.
     /// 5. Add the batch to the history, and drop events that no reader holds.
     ///
     /// If `is_whole` is set, the caller must have checked that the events fit into every mailbox,
@@ -164,7 +170,7 @@ impl<T: Clone> FanOut<T> {
         is_whole: bool,
         bus: &BusState,
         pending: impl FnMut(usize, &mut MailboxSender<T>),
-        show: impl FnMut(&mut MailboxSender<T>),
+        mut show: impl FnMut(&mut MailboxSender<T>),
         shown: impl FnOnce(),
     ) {
         let first = self.accept(entry.len(), bus);
@@ -186,12 +192,12 @@ impl<T: Clone> FanOut<T> {
         let kept = match &mut *self.senders {
             [only] if is_alone => {
                 only.offer_alone(entry, first);
+                full_fence();
+                show(only);
                 None
             }
-            _ => self.offer_batch(entry.share(first), is_whole, bus, pending),
+            _ => self.offer_batch(entry.share(first), is_whole, bus, pending, show),
         };
-        full_fence();
-        self.senders.iter_mut().map(|sender| &mut **sender).for_each(show);
         shown();
         // The batch is added to the history last, because destructors may run here.
         if let Some(batch) = kept {
@@ -199,30 +205,43 @@ impl<T: Clone> FanOut<T> {
         }
     }
 
-    /// Offers a batch to each mailbox. Returns this thread's reference to the batch. If the thread
-    /// must not run the events' destructors, the reference is moved into the last mailbox instead,
-    /// so that a reader drops the last reference.
+    /// Offers a batch to each mailbox, one [group](GROUP) after the other. After a group, issues a
+    /// fence, and calls `show` for the group's senders. Returns this thread's reference to the
+    /// batch. If the thread must not run the events' destructors, the reference is moved into the
+    /// last mailbox instead, so that a reader drops the last reference.
     fn offer_batch(
         &mut self,
         batch: Arc<SharedBatch<T>>,
         is_whole: bool,
         bus: &BusState,
         mut pending: impl FnMut(usize, &mut MailboxSender<T>),
+        mut show: impl FnMut(&mut MailboxSender<T>),
     ) -> Option<Arc<SharedBatch<T>>> {
-        let (kept, events) = ((!is_whole).then(|| batch.clone()), batch.events().len());
-        let Some((last, others)) = self.senders.split_last_mut() else { return kept };
-        let mut offer = |i, sender: &mut MailboxSender<T>, batch| {
-            if is_whole {
-                sender.offer_whole(batch);
-            } else if sender.offer(batch, 0..events, bus) {
-                pending(i, sender);
-            }
-        };
-        for (i, sender) in others.iter_mut().enumerate() {
-            offer(i, sender, batch.clone());
+        let (events, last) = (batch.events().len(), self.senders.len().saturating_sub(1));
+        let mut batch = Some(batch);
+        let mut offered = 0;
+        if self.senders.is_empty() {
+            full_fence();
         }
-        offer(others.len(), last, batch);
-        kept
+        for group in self.senders.chunks_mut(GROUP) {
+            for sender in &mut *group {
+                // The last mailbox gets this thread's reference.
+                let share = if is_whole && offered == last { batch.take() } else { batch.clone() };
+                if let Some(share) = share {
+                    if is_whole {
+                        sender.offer_whole(share);
+                    } else if sender.offer(share, 0..events, bus) {
+                        pending(offered, sender);
+                    }
+                }
+                offered += 1;
+            }
+            full_fence();
+            for sender in group {
+                show(sender);
+            }
+        }
+        batch
     }
 
     /// Processes a control entry. After a fence, calls `show` for each sender that has something

@@ -7,8 +7,8 @@
 //! 1. Take the lock. From now on, the current thread is the *owner*.
 //! 2. If the bus is closing, refuse the entry. If a watcher with `Wait` has no capacity, refuse the
 //!    entry as well. The caller then waits without holding the lock, and tries again.
-//! 3. Accept the events, and offer them to each mailbox in turn. Issue a fence, and note the
-//!    sleeping readers.
+//! 3. Accept the events, and offer them to each mailbox in turn. After each group of mailboxes,
+//!    issue a fence, and note the sleeping readers.
 //! 4. Process the entries that user code has added during the call (`nested.rs`).
 //! 5. End the ownership. If work has become due (reaping a watcher or closing the bus), do this
 //!    work, and end the ownership again.
