@@ -281,27 +281,36 @@ mod real {
     }
 
     /// A queue between threads, which is one of crossbeam's two queues. The users of the queue
-    /// count its entries, which bounds its length.
+    /// count its entries, which bounds its length. A clone is another handle of the same queue.
     #[derive(Debug)]
     pub(crate) enum Fifo<T> {
         /// A short queue, which allocates its memory when the first entry is pushed. Each entry
         /// costs one atomic exchange at each end.
-        Short(OnceLock<Box<ArrayQueue<T>>>, u8),
+        Short(Arc<OnceLock<Box<ArrayQueue<T>>>>, u8),
         /// A queue that allocates memory as it fills, in segments of 31 entries. Each entry costs
         /// two exchanges at each end.
-        Long(Box<SegQueue<T>>),
+        Long(Arc<SegQueue<T>>),
     }
 
     /// The maximum number of entries in a short queue. Two segments of a long queue take the same
     /// amount of memory.
     const SHORT: u8 = 64;
 
+    impl<T> Clone for Fifo<T> {
+        fn clone(&self) -> Self {
+            match self {
+                Self::Short(queue, most) => Self::Short(queue.clone(), *most),
+                Self::Long(queue) => Self::Long(queue.clone()),
+            }
+        }
+    }
+
     impl<T> Fifo<T> {
         /// Creates a queue that never holds more than `most` entries.
         pub(crate) fn new(most: usize) -> Self {
             match u8::try_from(most) {
-                Ok(most) if most <= SHORT => Self::Short(OnceLock::new(), most.max(1)),
-                _ => Self::Long(Box::new(SegQueue::new())),
+                Ok(most) if most <= SHORT => Self::Short(Arc::default(), most.max(1)),
+                _ => Self::Long(Arc::new(SegQueue::new())),
             }
         }
 

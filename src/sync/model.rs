@@ -402,17 +402,14 @@ impl<T> Sender<T> {
             }
         }
     }
-}
 
-impl<T> Sender<T> {
     pub(crate) fn is_full(&self) -> bool {
         self.0.is_full()
     }
 
     pub(crate) fn pushed(&self) -> u64 {
         // Relaxed: this is only an index, as in `try_send`. The index includes values that the
-        // caller knows to have been sent, and excludes values that are sent after the caller's next
-        // Release.
+        // caller knows to have been sent, and excludes values sent after its next Release.
         self.0.tail.load(Ordering::Relaxed) as u64
     }
 }
@@ -447,8 +444,7 @@ impl<T> Receiver<T> {
         self.try_recv().map(take)
     }
 
-    /// Always returns 1. Callers use the length only as a size hint, and 1 is a safe hint for every
-    /// length.
+    /// Always returns 1, which is a safe size hint for every length.
     #[allow(clippy::unused_self, reason = "as the real one")]
     pub(crate) fn len(&self) -> usize {
         1
@@ -466,23 +462,27 @@ impl<T> Receiver<T> {
     }
 }
 
-/// A stand-in that consists of the bounded queue. The users of the queue guarantee that it is never
-/// full.
+/// A stand-in that consists of the bounded queue, which its users never let become full.
 #[derive(Debug)]
-pub(crate) struct Fifo<T>(Sender<T>, Receiver<T>);
+pub(crate) struct Fifo<T>(Arc<(Sender<T>, Receiver<T>)>);
+
+impl<T> Clone for Fifo<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
 
 impl<T> Fifo<T> {
     pub(crate) fn new(most: usize) -> Self {
-        let (tx, rx) = bounded(most);
-        Self(tx, rx)
+        Self(Arc::new(bounded(most)))
     }
 
     pub(crate) fn push(&self, value: T) {
-        assert!(self.0.try_send(value).is_ok(), "more is queued than there was credit for");
+        assert!(self.0.0.try_send(value).is_ok(), "more is queued than there was credit for");
     }
 
     pub(crate) fn pop(&self) -> Option<T> {
-        self.1.try_recv()
+        self.0.1.try_recv()
     }
 }
 

@@ -31,7 +31,7 @@ impl<T: Clone> MailboxSender<T> {
 
     /// Offers one event. Returns `None` if user code panicked before the event was offered.
     fn conflate(&mut self, event: &T, position: u64, bus: &BusState) -> Option<()> {
-        let SliceQueue::Conflating(queue) = &*self.queue else { return None };
+        let SliceQueue::Conflating(queue) = &self.queue else { return None };
         let keys = self.hooks.as_mut()?.keys.as_mut()?;
         let last =
             self.state.run_user_code(|| (keys.last_slot(event, &|| queue.lock().front()), event.clone()));

@@ -27,18 +27,31 @@
 use std::collections::VecDeque;
 
 use crate::bus::policy::OverflowPolicy;
-use crate::sync::{Fifo, Mutex};
+use crate::sync::{Arc, Fifo, Mutex};
 
 use super::conflating::{Conflating, Slot};
 use super::entry::Entry;
 use super::slice::{BatchSlice, OwnBatch, Positions, SharedBatch};
 
+/// Each end of a mailbox has a clone, so that no pointer to a shared enum has to be followed for
+/// each event.
 #[derive(Debug)]
 pub(crate) enum SliceQueue<T> {
     Chain(Fifo<BatchSlice<T>>),
-    Growing(Fifo<BatchSlice<T>>, Mutex<Last<T>>),
-    Ring(Box<Mutex<Ring<T>>>),
-    Conflating(Box<Mutex<Conflating<T>>>),
+    Growing(Fifo<BatchSlice<T>>, Arc<Mutex<Last<T>>>),
+    Ring(Arc<Mutex<Ring<T>>>),
+    Conflating(Arc<Mutex<Conflating<T>>>),
+}
+
+impl<T> Clone for SliceQueue<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Chain(chain) => Self::Chain(chain.clone()),
+            Self::Growing(chain, growing) => Self::Growing(chain.clone(), growing.clone()),
+            Self::Ring(ring) => Self::Ring(ring.clone()),
+            Self::Conflating(queue) => Self::Conflating(queue.clone()),
+        }
+    }
 }
 
 /// The growing batch. `None` before the first event, and after a slice has been sent.
@@ -69,19 +82,19 @@ impl<T> SliceQueue<T> {
     /// credit. If `grows` is set, the queue is a growing queue instead of a chain.
     pub(crate) fn new(capacity: usize, replayed: usize, policy: OverflowPolicy, grows: bool) -> Self {
         if policy == OverflowPolicy::DropOldest {
-            return Self::Ring(Box::new(Mutex::new(Ring {
+            return Self::Ring(Arc::new(Mutex::new(Ring {
                 slices: VecDeque::new(),
                 events: 0,
                 most: capacity,
             })));
         }
         let chain = Fifo::new(capacity + replayed);
-        if grows { Self::Growing(chain, Mutex::new(None)) } else { Self::Chain(chain) }
+        if grows { Self::Growing(chain, Arc::new(Mutex::new(None))) } else { Self::Chain(chain) }
     }
 
     /// Creates a queue that holds at most one event for each key.
     pub(crate) fn conflating() -> Self {
-        Self::Conflating(Box::new(Mutex::new(Conflating::new())))
+        Self::Conflating(Arc::new(Mutex::new(Conflating::new())))
     }
 
     /// Returns whether this queue holds at most one event for each key.

@@ -16,7 +16,7 @@ use super::slice::{BatchSlice, OwnBatch, Positions, SharedBatch};
 pub(crate) struct MailboxReceiver<T> {
     pub(crate) state: Arc<WatcherState>,
     pub(crate) bus: Arc<BusState>,
-    queue: Arc<SliceQueue<T>>,
+    queue: SliceQueue<T>,
     parker: Parker,
     /// The current slice, which has been taken out of the queue but not fully read yet.
     current: Option<BatchSlice<T>>,
@@ -93,7 +93,7 @@ impl<T> MailboxReceiver<T> {
     pub(crate) fn new(
         state: Arc<WatcherState>,
         bus: Arc<BusState>,
-        queue: Arc<SliceQueue<T>>,
+        queue: SliceQueue<T>,
         parker: Parker,
         prefix: Vec<T>,
         on_abandon: Option<OnAbandon>,

@@ -34,7 +34,7 @@ use super::slice::{BatchSlice, SharedBatch, copied};
 #[repr(C)]
 pub(crate) struct MailboxSender<T> {
     pub(crate) state: Arc<WatcherState>,
-    pub(super) queue: Arc<SliceQueue<T>>,
+    pub(super) queue: SliceQueue<T>,
     pub(crate) filter: Option<FilterHook<T>>,
     /// Whether the events being offered come from the history.
     pub(super) is_replaying: bool,
@@ -78,7 +78,7 @@ pub(super) struct Part<T> {
 impl<T> MailboxSender<T> {
     pub(crate) fn new(
         state: Arc<WatcherState>,
-        queue: Arc<SliceQueue<T>>,
+        queue: SliceQueue<T>,
         filter: Option<FilterHook<T>>,
         hooks: Hooks<T>,
         grows_to: usize,

@@ -58,7 +58,7 @@ impl<T> Watcher<T> {
         let (parker, policy) = (Parker::new(), OverflowPolicy::default());
         let state = Arc::new(WatcherState::new(0, Name::Given("ended".into()), 1, policy, false, &parker));
         state.set_closed();
-        let queue = Arc::new(SliceQueue::new(1, 0, policy, false));
+        let queue = SliceQueue::new(1, 0, policy, false);
         Self::new(MailboxReceiver::new(state, bus, queue, parker, Vec::new(), None, None))
     }
 }

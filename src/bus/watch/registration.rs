@@ -5,7 +5,7 @@ use crate::bus::mailbox::{Hooks, MailboxReceiver, MailboxSender, SliceQueue};
 use crate::bus::options::{check_name, check_queue_capacity};
 use crate::bus::state::{Name, Refusal, WatcherState};
 use crate::error::{BuildError, WatchError};
-use crate::sync::{Arc, Parker};
+use crate::sync::Parker;
 
 use super::builder::WatchBuilder;
 
@@ -56,10 +56,10 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         });
         let state = state.ok_or(WatchError::Closed)?;
         let is_inline = bus.is_inline();
-        let queue = Arc::new(match self.keys {
+        let queue = match self.keys {
             Some(_) => SliceQueue::conflating(),
             None => SliceQueue::new(self.queue_capacity, self.history, self.overflow, is_inline),
-        });
+        };
         let (reader_tells, dispatcher_tells) = self.on_abandon;
         let may_pull = self.overflow.waits() && self.filter.is_none();
         let upstream = if may_pull { self.incoming.way.upstream() } else { None };
