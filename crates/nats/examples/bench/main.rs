@@ -85,8 +85,9 @@ fn publishing(url: &str, times: impl Fn(u64) -> u64) {
     say!("{:<44}{:>14}{:>14}", "", "64 bytes", "400 bytes");
     let row = |name: &str, rates: [f64; 2]| say!("{name:<44}{:>14.0}{:>14.0}", rates[0], rates[1]);
     for storage in ["memory", "file"] {
-        let bare =
-            |window: usize, events| SIZES.map(|size| bare::publish(url, storage, window, events, size));
+        let bare = |window: usize, events| {
+            SIZES.map(|size| bare::publish(url, storage, window, (events, size), false))
+        };
         row(&format!("bare client, {storage}, 1 in flight"), bare(1, times(5_000)));
         row(&format!("bare client, {storage}, 1024 in flight"), bare(1024, times(50_000)));
         for (batch, events) in [(1, times(5_000)), (16, times(50_000)), (256, times(1_000_000))] {
@@ -122,7 +123,11 @@ fn lone(url: &str, times: impl Fn(u64) -> u64) {
         say!("\npublishing with 1 in flight, acknowledged events of {} bytes a second", size + 2);
         let events = times(1_000);
         compare([
-            ("bare client, memory", Box::new(|| bare::publish(url, "memory", 1, events, size))),
+            ("bare client, memory", Box::new(|| bare::publish(url, "memory", 1, (events, size), false))),
+            (
+                "bare client, memory, the bridge's headers",
+                Box::new(|| bare::publish(url, "memory", 1, (events, size), true)),
+            ),
             (
                 "bridge, memory, 1 in a message",
                 Box::new(|| bridged::publish(url, "memory", (1, Duration::ZERO), events, size)),
@@ -131,8 +136,9 @@ fn lone(url: &str, times: impl Fn(u64) -> u64) {
     }
     say!("\nlatency of a lone event, from publish to receive, in microseconds: median of each round");
     let rounds = times(200);
-    let (mut bare_times, mut bridge_times) = (Vec::new(), Vec::new());
-    let (mut bare, mut bridge) = (bare::lone(url), bridged::lone(url));
+    let (mut bare_times, mut apart_times, mut bridge_times) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut bare, mut apart) = (bare::lone(url), bare::lone_between_threads(url));
+    let mut bridge = bridged::lone(url);
     let run = |lone: &mut dyn FnMut() -> Duration, all: &mut Vec<Duration>| {
         let mut round: Vec<_> = (0..rounds).map(|_| lone()).collect();
         round.sort();
@@ -141,9 +147,12 @@ fn lone(url: &str, times: impl Fn(u64) -> u64) {
     };
     compare([
         ("bare client to its ordered consumer", Box::new(|| run(&mut bare, &mut bare_times))),
+        ("the same between threads, bridge's headers", Box::new(|| run(&mut apart, &mut apart_times))),
         ("bus to bus over the bridge", Box::new(|| run(&mut bridge, &mut bridge_times))),
     ]);
-    for (name, mut times) in [("bare client", bare_times), ("bridge", bridge_times)] {
+    for (name, mut times) in
+        [("bare client", bare_times), ("between threads", apart_times), ("bridge", bridge_times)]
+    {
         times.sort();
         let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize].as_micros();
         say!("{:<44}{:>14}{:>14}", format!("{name}, all rounds: median and 99 %"), at(0.5), at(0.99));

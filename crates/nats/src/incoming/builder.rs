@@ -21,7 +21,7 @@ use crate::outgoing::NatsPublisher;
 use crate::runtime::{Signal, connect_and_run};
 use crate::status::{OnStatus, StatusCell};
 
-use super::outlet::{BusOutlet, Map, Outlet};
+use super::outlet::{Map, Outlet};
 use super::reader::{OnError, Parts, Reader, Shared};
 use super::remote_event::{Mark, Remote};
 use super::remote_watcher::RemoteWatcher;
@@ -186,9 +186,7 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
     /// not call this method on a thread of the runtime that will run the reader. If the options do
     /// not require a connection, this method waits only for the reader's thread to start.
     pub fn attach(mut self, publisher: &Publisher<T>) -> Result<NatsSubscriber, BuildError> {
-        let map = self.map.take().unwrap_or_else(|| Box::new(|remote| remote.event));
-        let (overflow, publisher) = (self.options.overflow, publisher.clone());
-        let outlet = Outlet::Bus(BusOutlet { publisher, map, overflow });
+        let outlet = Outlet::bus(publisher.clone(), self.map.take(), self.options.overflow);
         // A bus accepts the events immediately, so no marks are sent to the reader.
         let (_, marks) = mpsc::unbounded_channel();
         self.begin(outlet, marks)
@@ -207,7 +205,7 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
     pub fn watch(self) -> Result<RemoteWatcher<T>, BuildError> {
         let (sender, chunks) = mpsc::channel(CHUNKS);
         let (marks, marked) = mpsc::unbounded_channel();
-        let subscriber = self.begin(Outlet::Watcher(sender), marked)?;
+        let subscriber = self.begin(Outlet::watcher(sender), marked)?;
         Ok(RemoteWatcher::new(chunks, marks, subscriber))
     }
 
@@ -277,7 +275,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let connection = Connection::that_has_ended().await;
-            let outlet = Outlet::<u64>::Watcher(sender);
+            let outlet = Outlet::<u64>::watcher(sender);
             let reader = Reader::new(parts, outlet, shared.clone(), connection, (stopped, marked));
             tokio::time::timeout(Duration::from_secs(60), reader.run()).await.unwrap();
         });

@@ -56,8 +56,12 @@ impl Ledger {
 
     pub(crate) fn reach(&mut self, reached: &Reached) {
         self.is_changed = true;
-        let known = self.origins.get(&reached.origin).copied().unwrap_or(0);
-        self.origins.put(reached.origin.clone(), reached.position.max(known));
+        let known = if let Some(position) = self.origins.get_mut(&reached.origin) {
+            std::mem::replace(position, reached.position.max(*position))
+        } else {
+            self.origins.put(reached.origin.clone(), reached.position);
+            0
+        };
         // A repeated message does not advance the position.
         if let Some((subject, number)) = reached.subject.clone().filter(|_| reached.position >= known) {
             self.subjects.put((reached.origin.clone(), subject), number);

@@ -2,10 +2,14 @@
 //! deliveries. The events are in order, and gaps are reported at the positions where events are
 //! missing.
 //!
-//! `session` reads messages through a consumer on the server, `outlet` represents the destination
-//! of the events, and `reader` is the task that drives both and keeps track of the positions.
+//! `session` reads messages through a consumer on the server, `decode` converts messages to events,
+//! `outlet` represents the destination of the events, and `reader` is the task that drives all of
+//! them and keeps track of the positions. The events of several small messages reach a bus as one
+//! batch.
 
 mod builder;
+mod decode;
+mod items;
 mod ledger;
 mod outlet;
 mod reader;

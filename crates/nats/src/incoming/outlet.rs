@@ -7,14 +7,22 @@ use eventcast::{Delivery, Publisher};
 use tokio::sync::mpsc;
 
 use crate::options::Overflow;
+use crate::positions::Step;
 use crate::stop::{Stop, asked};
+use crate::wire::Head;
 
+use super::decode::Decoder;
+use super::items::Items;
 use super::remote_event::{Chunk, Mark, Remote};
+use super::session::Stored;
+
+/// The number of staged events from which on no further message is staged.
+const EVENTS: usize = 256;
 
 /// A user-supplied function that turns a remote event into a local event.
 pub(crate) type Map<T> = Box<dyn Fn(Remote<T>) -> T + Send + Sync>;
 
-/// The result of putting a message's items into the outlet.
+/// The result of putting the staged items into the outlet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Put {
     /// The number of events that were accepted.
@@ -22,7 +30,6 @@ pub(crate) struct Put {
     /// The number of events that were reported as missing, including dropped events.
     pub(crate) missing: u64,
     pub(crate) dropped: u64,
-    pub(crate) panics: u64,
     /// Whether the outlet or the reader has ended. If this is true, the items after the accepted
     /// and missing events were not put into the outlet.
     pub(crate) has_ended: bool,
@@ -41,40 +48,80 @@ impl Put {
     }
 }
 
-/// The destination of a reader's events.
+/// The destination of a reader's events, with the items that are staged for the next `put`.
 pub(crate) enum Outlet<T> {
     Bus(BusOutlet<T>),
-    Watcher(mpsc::Sender<Chunk<T>>),
+    Watcher(WatcherOutlet<T>),
 }
 
 /// A bus that receives the events.
 pub(crate) struct BusOutlet<T> {
-    pub(crate) publisher: Publisher<T>,
-    pub(crate) map: Map<T>,
-    pub(crate) overflow: Overflow,
+    publisher: Publisher<T>,
+    /// Without a function, the local event is the remote event's `event` field.
+    map: Option<Map<T>>,
+    overflow: Overflow,
+    staged: Items<T>,
+}
+
+/// A watcher without a bus, which receives the items of each message separately.
+pub(crate) struct WatcherOutlet<T> {
+    chunks: mpsc::Sender<Chunk<T>>,
+    staged: Items<Remote<T>>,
 }
 
 impl<T: Clone + Send + Sync + 'static> Outlet<T> {
-    /// Puts a message's items into the outlet, in order.
-    pub(crate) async fn put(&mut self, items: Vec<Delivery<Remote<T>>>, mark: Mark, stop: &Stop) -> Put {
+    pub(crate) fn bus(publisher: Publisher<T>, map: Option<Map<T>>, overflow: Overflow) -> Self {
+        Self::Bus(BusOutlet { publisher, map, overflow, staged: Items::new() })
+    }
+
+    pub(crate) fn watcher(chunks: mpsc::Sender<Chunk<T>>) -> Self {
+        Self::Watcher(WatcherOutlet { chunks, staged: Items::new() })
+    }
+
+    /// Stages a gap.
+    pub(crate) fn stage_gap(&mut self, events: u64) {
         match self {
-            Self::Bus(bus) => bus.put(items, stop).await,
-            Self::Watcher(watcher) => {
-                let mut put = Put::default();
-                for item in &items {
-                    match item {
-                        Delivery::Event(_) => put.accepted += 1,
-                        Delivery::Lagged(events) => put.lose(*events),
-                    }
-                }
-                let chunk = Chunk { items: VecDeque::from(items), mark: Some(mark) };
-                let is_sent = tokio::select! {
-                    biased;
-                    sent = watcher.send(chunk) => sent.is_ok(),
-                    () = asked(stop.clone()) => false,
-                };
-                if is_sent { put } else { Put { has_ended: true, ..Put::default() } }
+            Self::Bus(bus) => bus.staged.lose(events),
+            Self::Watcher(watcher) => watcher.staged.lose(events),
+        }
+    }
+
+    /// Stages a message's new events.
+    pub(crate) fn stage(&mut self, decoder: &Decoder<'_, T>, stored: &Stored, judged: (&Head, Step)) {
+        let origin = judged.0.origin.shared();
+        let remote =
+            |event, position| Remote::new(event, origin.clone(), position, stored.sequence, stored.at);
+        match self {
+            Self::Bus(BusOutlet { map: None, staged, .. }) => {
+                decoder.decode(stored, judged, staged, |event, _| Some(event));
             }
+            Self::Bus(BusOutlet { map: Some(map), staged, .. }) => {
+                decoder.decode(stored, judged, staged, |event, position| {
+                    catch_unwind(AssertUnwindSafe(|| map(remote(event, position)))).ok()
+                });
+            }
+            Self::Watcher(watcher) => {
+                decoder.decode(stored, judged, &mut watcher.staged, |event, position| {
+                    Some(remote(event, position))
+                });
+            }
+        }
+    }
+
+    /// Returns whether the items of another message may be staged before the next `put`.
+    pub(crate) fn has_space(&self) -> bool {
+        match self {
+            Self::Bus(bus) => bus.staged.len() < EVENTS,
+            Self::Watcher(_) => false,
+        }
+    }
+
+    /// Puts the staged items into the outlet, in order. If the outlet is a watcher, the watcher
+    /// sends back the mark once it has received the items.
+    pub(crate) async fn put(&mut self, mark: Mark, stop: &Stop) -> Put {
+        match self {
+            Self::Bus(bus) => bus.put(stop).await,
+            Self::Watcher(watcher) => watcher.put(mark, stop).await,
         }
     }
 
@@ -88,34 +135,49 @@ impl<T: Clone + Send + Sync + 'static> Outlet<T> {
     pub(crate) async fn ended(&mut self) {
         match self {
             Self::Bus(_) => std::future::pending().await,
-            Self::Watcher(watcher) => watcher.closed().await,
+            Self::Watcher(watcher) => watcher.chunks.closed().await,
         }
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> BusOutlet<T> {
-    async fn put(&mut self, items: Vec<Delivery<Remote<T>>>, stop: &Stop) -> Put {
+impl<T> WatcherOutlet<T> {
+    async fn put(&mut self, mark: Mark, stop: &Stop) -> Put {
         let mut put = Put::default();
-        let mut events = Vec::with_capacity(items.len());
-        for item in items {
-            let missing = match item {
-                Delivery::Lagged(events) => events,
-                Delivery::Event(remote) => {
-                    if let Ok(event) = catch_unwind(AssertUnwindSafe(|| (self.map)(remote))) {
-                        events.push(event);
-                        continue;
-                    }
-                    put.panics += 1;
-                    1
-                }
-            };
-            self.put_events(std::mem::take(&mut events), &mut put, stop).await;
-            self.put_gap(missing, &mut put);
+        let mut items = VecDeque::with_capacity(self.staged.len() + 1);
+        for run in self.staged.take() {
+            if run.missing > 0 {
+                put.lose(run.missing);
+                items.push_back(Delivery::Lagged(run.missing));
+            }
+            put.accepted += run.events.len() as u64;
+            items.extend(run.events.into_iter().map(Delivery::Event));
+        }
+        if items.is_empty() && mark.reached.is_none() {
+            // The message contains nothing for the watcher.
+            return put;
+        }
+        let chunk = Chunk { items, mark: Some(mark) };
+        let is_sent = tokio::select! {
+            biased;
+            sent = self.chunks.send(chunk) => sent.is_ok(),
+            () = asked(stop.clone()) => false,
+        };
+        if is_sent { put } else { Put { has_ended: true, ..Put::default() } }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> BusOutlet<T> {
+    async fn put(&mut self, stop: &Stop) -> Put {
+        let mut put = Put::default();
+        for run in self.staged.take() {
+            if run.missing > 0 {
+                self.put_gap(run.missing, &mut put);
+            }
+            self.put_events(run.events, &mut put, stop).await;
             if put.has_ended {
-                return put;
+                break;
             }
         }
-        self.put_events(events, &mut put, stop).await;
         put
     }
 

@@ -2,13 +2,11 @@
 //! saves the position that it has reached.
 
 use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::Context;
 use async_nats::jetstream::context::ContextBuilder;
-use eventcast::Delivery;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -16,16 +14,17 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::client::Connection;
 use crate::codec::Codec;
 use crate::options::{RetryOptions, Start, SubscriberOptions};
-use crate::positions::{Positions, Step};
+use crate::positions::Positions;
 use crate::retry::Backoff;
 use crate::runtime::Signal;
 use crate::status::{CLIENT_ENDED, StatusCell};
 use crate::stop::{Stop, asked};
-use crate::wire::{Head, Malformed, split};
+use crate::wire::{Head, Malformed};
 
+use super::decode::Decoder;
 use super::ledger::Ledger;
 use super::outlet::{Outlet, Put};
-use super::remote_event::{Mark, Remote};
+use super::remote_event::Mark;
 use super::session::{Broken, Session, Stored, Wanted};
 use super::start::{Beginning, Place};
 use super::stats::NatsSubscriberStats;
@@ -33,6 +32,10 @@ use super::store::{PositionStore, SavedPosition};
 
 /// The timeout for requests to the server.
 const REQUEST: Duration = Duration::from_secs(5);
+
+/// The maximum number of messages whose items are put into the outlet together. While these
+/// messages are handled, no further messages are requested.
+const MESSAGES: usize = 64;
 
 /// A user-supplied function that is called if a message cannot be read or the reader restarts.
 pub(crate) type OnError = Box<dyn Fn(&str) + Send + Sync>;
@@ -74,6 +77,8 @@ pub(crate) struct Reader<T> {
     /// The message number up to which skipped positions do not count as gaps.
     selected_to: u64,
     ledger: Ledger,
+    /// The messages whose items are staged in the outlet.
+    staged: Vec<Staged>,
 }
 
 /// Whether the whole reader has ended, or only its session.
@@ -120,6 +125,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
             positions,
             selected_to: 0,
             ledger,
+            staged: Vec::new(),
         }
     }
 
@@ -213,7 +219,8 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         // holds at least one event.
         let missing = if self.wanted.filter.is_some() { 1 } else { begins.removed };
         let mark = Mark { sequence: Some(begins.behind + begins.removed), reached: None };
-        let put = self.outlet.put(vec![Delivery::Lagged(missing)], mark, &self.stop).await;
+        self.outlet.stage_gap(missing);
+        let put = self.outlet.put(mark, &self.stop).await;
         self.count(&put);
         if let Place::Behind { sequence, .. } = &mut self.place {
             *sequence = begins.behind + begins.removed;
@@ -241,10 +248,9 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
                 next = session.next() => match next {
                     Ok(None) => {}
                     Ok(Some(stored)) => {
-                        if !self.handle(&stored).await {
-                            return End::Reader;
+                        if let Some(end) = self.handle(stored, session).await {
+                            return end;
                         }
-                        session.was_away();
                     }
                     Err(broken) => return End::Session(broken),
                 },
@@ -259,105 +265,87 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Handles a message. Returns false if the reader has ended.
-    async fn handle(&mut self, stored: &Stored) -> bool {
-        let (sequence, subject) = (stored.sequence, stored.message.subject.as_str());
-        let head = match Head::read(stored.message.headers.as_ref(), stored.message.payload.len()) {
-            Ok(head) => head,
-            Err(malformed) => {
-                self.pass_over(sequence, malformed);
-                return true;
+    /// Handles a message, and the messages after it that have already arrived, so that the bus
+    /// receives their events as one batch. Returns `None` if the session continues.
+    async fn handle(&mut self, first: Stored, session: &mut Session) -> Option<End> {
+        self.stage(&first);
+        let mut broken = None;
+        while self.staged.len() < MESSAGES && self.outlet.has_space() {
+            match session.try_next() {
+                None => break,
+                Some(Ok(None)) => {}
+                Some(Ok(Some(stored))) => self.stage(&stored),
+                Some(Err(error)) => {
+                    broken = Some(End::Session(error));
+                    break;
+                }
             }
-        };
-        if self.parts.own.contains(head.origin.as_str()) {
-            {
+        }
+        let has_ended = !self.deliver().await;
+        session.was_away();
+        if has_ended { Some(End::Reader) } else { broken }
+    }
+
+    /// Stages a message's items for the outlet. The items are the gap before the message, the
+    /// message's new events, and gaps for the events that cannot be decoded.
+    fn stage(&mut self, stored: &Stored) {
+        let (sequence, subject) = (stored.sequence, stored.message.subject.as_str());
+        let mut staged = Staged::new(sequence);
+        match Head::read(stored.message.headers.as_ref(), stored.message.payload.len()) {
+            Err(malformed) => self.pass_over(sequence, malformed),
+            Ok(head) if self.parts.own.contains(head.origin.as_str()) => {
                 let mut stats = self.shared.stats.lock();
                 stats.own = stats.own.saturating_add(head.count);
             }
-            self.arrive(sequence);
-            self.finish(&Mark { sequence: Some(sequence), reached: None });
-            return true;
+            Ok(head) => {
+                let step = self.positions.judge(&head, subject);
+                staged.gap = if sequence <= self.selected_to { 0 } else { step.gap };
+                staged.first = head.first + step.repeated;
+                staged.new = step.new;
+                if step.repeated > 0 {
+                    let mut stats = self.shared.stats.lock();
+                    stats.repeated = stats.repeated.saturating_add(step.repeated);
+                }
+                staged.mark.reached = Some(self.positions.behind(&head, subject));
+                let decoder = Decoder { parts: &self.parts, shared: &self.shared };
+                self.outlet.stage_gap(staged.gap);
+                self.outlet.stage(&decoder, stored, (&head, step));
+                self.positions.advance(&head, subject, 0);
+            }
         }
-        let step = self.positions.judge(&head, subject);
-        let items = self.items(stored, &head, step);
-        let gap = items.gap;
-        let behind = self.positions.behind(&head, subject);
-        let mark = Mark { sequence: Some(sequence), reached: Some(behind.clone()) };
-        let put = self.outlet.put(items.all, mark.clone(), &self.stop).await;
-        {
-            let mut stats = self.shared.stats.lock();
-            stats.repeated = stats.repeated.saturating_add(step.repeated);
-        }
+        self.staged.push(staged);
+    }
+
+    /// Puts the staged items into the outlet. Returns false if the reader has ended.
+    async fn deliver(&mut self) -> bool {
+        let mut all = std::mem::take(&mut self.staged);
+        let Some(last) = all.last() else { return true };
+        let put = self.outlet.put(last.mark.clone(), &self.stop).await;
         self.count(&put);
-        if put.has_ended {
-            // The saved position covers only events that were accepted or reported as missing, so
-            // the next reader with this store reads the remaining events again. If not even the gap
-            // before the message was reported, the saved position does not change.
-            if let Some(handled) = put.handled().checked_sub(gap) {
-                let end = (head.first + step.repeated).saturating_add(handled);
-                self.ledger.reach(&behind.back_at(end));
+        let mut handled = put.handled();
+        for staged in all.drain(..) {
+            let items = staged.gap.saturating_add(staged.new);
+            if put.has_ended && handled < items {
+                // The saved position covers only events that were accepted or reported as missing,
+                // so the next reader with this store reads the remaining events again. If not even
+                // the gap before the message was reported, the saved position does not change.
+                if let (Some(handled), Some(behind)) = (handled.checked_sub(staged.gap), staged.mark.reached)
+                {
+                    self.ledger.reach(&behind.back_at(staged.first.saturating_add(handled)));
+                }
+                return false;
             }
-            return false;
-        }
-        self.positions.advance(&head, subject, 0);
-        self.arrive(sequence);
-        if self.outlet.is_done_at_once() {
-            self.finish(&mark);
-        }
-        true
-    }
-
-    /// Converts a message to items. The items are the gap before the message, the message's new
-    /// events, and gaps for the events that cannot be decoded.
-    fn items(&self, stored: &Stored, head: &Head, step: Step) -> Items<T> {
-        let gap = if stored.sequence <= self.selected_to { 0 } else { step.gap };
-        let mut items = Items { gap, all: Vec::new() };
-        items.lose(gap);
-        if step.new == 0 {
-            return items;
-        }
-        let codec = &self.parts.codec;
-        let payload = &stored.message.payload;
-        let events = split(payload, codec.framing(), head.count).filter(|_| codec.name() == head.codec);
-        let Some(events) = events else {
-            let text = format!(
-                "message {}: its payload is not {} events of {}",
-                stored.sequence,
-                head.count,
-                codec.name()
-            );
-            self.undecodable(&text, step.new);
-            items.lose(step.new);
-            return items;
-        };
-        let origin: Arc<str> = head.origin.as_str().into();
-        for (bytes, position) in
-            events.into_iter().zip(head.first..).skip(usize::try_from(step.repeated).unwrap_or(usize::MAX))
-        {
-            // A user-supplied codec may panic.
-            match catch_unwind(AssertUnwindSafe(|| codec.decode(bytes))) {
-                Ok(Ok(event)) => items.all.push(Delivery::Event(Remote::new(
-                    event,
-                    origin.clone(),
-                    position,
-                    stored.sequence,
-                    stored.at,
-                ))),
-                Ok(Err(error)) => {
-                    self.undecodable(&format!("message {}: {error}", stored.sequence), 1);
-                    items.lose(1);
-                }
-                Err(_) => {
-                    self.shared.stats.lock().panics += 1;
-                    self.undecodable(&format!("message {}: the codec panicked", stored.sequence), 1);
-                    items.lose(1);
-                }
+            handled = handled.saturating_sub(items);
+            self.arrive(staged.mark.sequence.unwrap_or_default());
+            if self.outlet.is_done_at_once() || staged.mark.reached.is_none() {
+                self.ledger.mark(&staged.mark);
             }
         }
-        items
+        self.staged = all;
+        !put.has_ended
     }
 
-    fn pass_over(&mut self, sequence: u64, malformed: Malformed) {
+    fn pass_over(&self, sequence: u64, malformed: Malformed) {
         {
             let mut stats = self.shared.stats.lock();
             match malformed {
@@ -366,23 +354,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
             }
         }
         if malformed != Malformed::Foreign {
-            self.complain(&format!("message {sequence}: {malformed}"));
-        }
-        self.arrive(sequence);
-        self.finish(&Mark { sequence: Some(sequence), reached: None });
-    }
-
-    fn undecodable(&self, text: &str, events: u64) {
-        let mut stats = self.shared.stats.lock();
-        stats.undecodable = stats.undecodable.saturating_add(events);
-        drop(stats);
-        self.complain(text);
-    }
-
-    fn complain(&self, text: &str) {
-        if let Some(on_error) = &self.parts.on_error {
-            // Panics in the hook are not propagated.
-            let _ = catch_unwind(AssertUnwindSafe(|| on_error(text)));
+            self.parts.complain(&format!("message {sequence}: {malformed}"));
         }
     }
 
@@ -406,11 +378,6 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         stats.events += put.accepted;
         stats.gaps = stats.gaps.saturating_add(put.missing);
         stats.dropped += put.dropped;
-        stats.panics += put.panics;
-    }
-
-    fn finish(&mut self, mark: &Mark) {
-        self.ledger.mark(mark);
     }
 
     fn take_marks(&mut self) {
@@ -435,7 +402,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
             Ok(Ok(())) => self.ledger.is_changed = false,
             Ok(Err(error)) => {
                 self.shared.stats.lock().failed_saves += 1;
-                self.complain(&format!("cannot save the position: {error}"));
+                self.parts.complain(&format!("cannot save the position: {error}"));
             }
             Err(_) => self.shared.stats.lock().failed_saves += 1,
         }
@@ -459,24 +426,25 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         match broken {
             Broken::Refused(_) => {}
             Broken::Other(_) if !link.is_connected => self.shared.status.link(&link),
-            Broken::Other(text) => self.complain(&format!("the reader restarts: {text}")),
+            Broken::Other(text) => self.parts.complain(&format!("the reader restarts: {text}")),
         }
     }
 }
 
-/// The items to which a message is converted.
-struct Items<T> {
+/// A message whose items are staged in the outlet.
+struct Staged {
+    mark: Mark,
     /// The number of events that are missing before the message.
     gap: u64,
-    all: Vec<Delivery<Remote<T>>>,
+    /// The position of the first new event.
+    first: u64,
+    new: u64,
 }
 
-impl<T> Items<T> {
-    fn lose(&mut self, events: u64) {
-        match self.all.last_mut() {
-            _ if events == 0 => {}
-            Some(Delivery::Lagged(before)) => *before = before.saturating_add(events),
-            _ => self.all.push(Delivery::Lagged(events)),
-        }
+impl Staged {
+    /// Returns a message without items.
+    fn new(sequence: u64) -> Self {
+        let mark = Mark { sequence: Some(sequence), reached: None };
+        Self { mark, gap: 0, first: 0, new: 0 }
     }
 }

@@ -14,7 +14,7 @@ use async_nats::jetstream::context::{GetStreamErrorKind, RequestError, RequestEr
 use async_nats::jetstream::stream::ConsumerErrorKind;
 use async_nats::jetstream::{self, Context};
 use async_nats::{StatusCode, Subscriber};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep_until};
 
 use crate::client::chain;
@@ -171,8 +171,23 @@ impl Session {
             message = self.subscriber.next() => message,
             () = sleep_until(silent_at) => return Err(Broken::Other("the server does not respond".to_owned())),
         };
-        let message = message.ok_or_else(|| Broken::Other("the subscription has ended".to_owned()))?;
         self.last_sign = Instant::now();
+        self.accept(message)
+    }
+
+    /// Returns the next message if it has already arrived. The outer `Option` is `None` if nothing
+    /// has arrived.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`next`](Self::next).
+    pub(crate) fn try_next(&mut self) -> Option<Result<Option<Stored>, Broken>> {
+        let message = self.subscriber.next().now_or_never()?;
+        Some(self.accept(message))
+    }
+
+    fn accept(&mut self, message: Option<async_nats::Message>) -> Result<Option<Stored>, Broken> {
+        let message = message.ok_or_else(|| Broken::Other("the subscription has ended".to_owned()))?;
         match message.status {
             None | Some(StatusCode::OK) => self.judge(message).map(Some),
             Some(status) => self.note(status, &message).map(|()| None),

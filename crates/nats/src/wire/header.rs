@@ -16,9 +16,10 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use async_nats::HeaderMap;
-use async_nats::header::HeaderValue;
+use async_nats::header::{HeaderName, HeaderValue};
 
 const MESSAGE_ID: &str = "Nats-Msg-Id";
 const ORIGIN: &str = "Eventcast-Origin";
@@ -39,7 +40,7 @@ const MAX_NUMBER: u64 = u64::MAX / 4;
 
 /// The identity of a publisher, which changes each time the publisher starts.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Origin(Box<str>);
+pub(crate) struct Origin(Arc<str>);
 
 impl Origin {
     /// Returns 128 random bits as letters and digits.
@@ -58,6 +59,10 @@ impl Origin {
 
     pub(crate) fn as_str(&self) -> &str {
         &self.0
+    }
+
+    pub(crate) fn shared(&self) -> Arc<str> {
+        self.0.clone()
     }
 
     /// Parses an origin of 1 to 64 letters and digits.
@@ -121,23 +126,26 @@ impl Head {
 
     pub(crate) fn write(&self, source: &str) -> HeaderMap {
         let mut map = HeaderMap::new();
-        let mut number = |name: &'static str, value: u64| map.insert(name, value.to_string());
-        number(FIRST, self.first);
-        number(COUNT, self.count);
+        // A static name is not copied.
+        let mut insert = |name: &'static str, value: String| {
+            map.insert(HeaderName::from_static(name), value);
+        };
+        insert(FIRST, self.first.to_string());
+        insert(COUNT, self.count.to_string());
         if self.lost > 0 {
-            number(LOST, self.lost);
+            insert(LOST, self.lost.to_string());
         }
         if let Some(first) = self.subject_first {
-            number(SUBJECT_FIRST, first);
+            insert(SUBJECT_FIRST, first.to_string());
         }
-        map.insert(MESSAGE_ID, self.message_id());
-        map.insert(ORIGIN, self.origin.as_str());
-        map.insert(CODEC, self.codec.as_str());
+        insert(MESSAGE_ID, self.message_id());
+        insert(ORIGIN, self.origin.as_str().to_owned());
+        insert(CODEC, self.codec.clone());
         if !source.is_empty() {
-            map.insert(SOURCE, source);
+            insert(SOURCE, source.to_owned());
         }
         if self.is_end {
-            map.insert(END, "1");
+            insert(END, "1".to_owned());
         }
         map
     }
@@ -151,20 +159,20 @@ impl Head {
     /// does not overflow.
     pub(crate) fn read(map: Option<&HeaderMap>, payload: usize) -> Result<Self, Malformed> {
         let map = map.ok_or(Malformed::Foreign)?;
-        let text = |name: &'static str| map.get(name).map(HeaderValue::as_str);
-        let number = |name: &'static str| match text(name) {
+        let [origin, first, count, lost, subject_first, codec, end] = values(map);
+        let number = |name: &'static str, value: Option<&str>| match value {
             None => Ok(None),
             Some(value) => parse_number(value).map(Some).ok_or(Malformed::Header(name)),
         };
-        let origin = text(ORIGIN).ok_or(Malformed::Foreign)?;
+        let origin = origin.ok_or(Malformed::Foreign)?;
         let head = Self {
             origin: Origin::parse(origin).ok_or(Malformed::Header(ORIGIN))?,
-            first: number(FIRST)?.ok_or(Malformed::Header(FIRST))?,
-            count: number(COUNT)?.ok_or(Malformed::Header(COUNT))?,
-            lost: number(LOST)?.unwrap_or(0),
-            subject_first: number(SUBJECT_FIRST)?,
-            codec: text(CODEC).filter(|name| is_codec(name)).ok_or(Malformed::Header(CODEC))?.to_owned(),
-            is_end: text(END).is_some(),
+            first: number(FIRST, first)?.ok_or(Malformed::Header(FIRST))?,
+            count: number(COUNT, count)?.ok_or(Malformed::Header(COUNT))?,
+            lost: number(LOST, lost)?.unwrap_or(0),
+            subject_first: number(SUBJECT_FIRST, subject_first)?,
+            codec: codec.filter(|name| is_codec(name)).ok_or(Malformed::Header(CODEC))?.to_owned(),
+            is_end: end.is_some(),
         };
         match head {
             head if head.lost > head.first => Err(Malformed::Header(LOST)),
@@ -172,6 +180,26 @@ impl Head {
             head => Ok(head),
         }
     }
+}
+
+/// Returns the values of the headers that [`Head::read`] needs. Unlike lookups in the map, a single
+/// pass over the map neither copies nor hashes a name.
+fn values(map: &HeaderMap) -> [Option<&str>; 7] {
+    let mut values = [None; 7];
+    for (name, all) in map.iter() {
+        let at = match AsRef::<str>::as_ref(name) {
+            ORIGIN => 0,
+            FIRST => 1,
+            COUNT => 2,
+            LOST => 3,
+            SUBJECT_FIRST => 4,
+            CODEC => 5,
+            END => 6,
+            _ => continue,
+        };
+        values[at] = all.first().map(HeaderValue::as_str);
+    }
+    values
 }
 
 impl fmt::Display for Malformed {

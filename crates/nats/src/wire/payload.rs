@@ -1,6 +1,8 @@
 //! The payload of a message, which consists of the bytes of the message's events, one after
 //! another.
 
+use std::io::BufRead as _;
+
 use bytes::Bytes;
 
 use crate::codec::Framing;
@@ -93,7 +95,7 @@ pub(crate) fn split(payload: &[u8], framing: Framing, count: u64) -> Option<Vec<
     let count = usize::try_from(count).ok().filter(|count| *count <= payload.len().saturating_add(1))?;
     let events = match framing {
         Framing::Lines if count == 0 => Vec::new(),
-        Framing::Lines => payload.split(|byte| *byte == b'\n').collect(),
+        Framing::Lines => lines(payload, count),
         Framing::Lengths => {
             let (mut events, mut rest) = (Vec::with_capacity(count), payload);
             while let Some((length, behind)) = rest.split_first_chunk::<LENGTH>() {
@@ -108,6 +110,22 @@ pub(crate) fn split(payload: &[u8], framing: Framing, count: u64) -> Option<Vec<
         }
     };
     (events.len() == count).then_some(events)
+}
+
+/// Splits a payload at its line feeds.
+fn lines(payload: &[u8], count: usize) -> Vec<&[u8]> {
+    let (mut events, mut rest) = (Vec::with_capacity(count), payload);
+    loop {
+        let line = rest;
+        // Unlike the slice's own `split`, this searches several bytes at a time. Reading from a
+        // slice never fails.
+        let read = rest.skip_until(b'\n').unwrap_or_default();
+        let Some(event) = line[..read].strip_suffix(b"\n") else {
+            events.push(line);
+            return events;
+        };
+        events.push(event);
+    }
 }
 
 #[cfg(test)]

@@ -136,6 +136,29 @@ fn receive(watcher: &mut Watcher<u64>, total: u64) -> Vec<Delivery<u64>> {
     deliveries
 }
 
+/// The messages have one event each, so the reader puts several of them into the bus together.
+pub(crate) fn a_stop_between_messages_of_a_batch_loses_and_repeats_nothing() {
+    let server = Server::start("");
+    let (bus, store) = (lossless(), MemoryPosition::default());
+    let out = out(&server.url()).subject(by_three).attach(&bus).unwrap();
+    publish(&bus, &out, 0..300);
+    let narrow = BusOptions::default().overflow(OverflowPolicy::Wait).incoming_capacity(1).max_batch(10);
+    let here = Broadcaster::with_options(narrow).unwrap();
+    let mut watcher = here.watch_builder().queue_capacity(10).watch().unwrap();
+    let subscriber = reader(&server.url()).resume(store.clone()).attach(&here.publisher()).unwrap();
+    eventually(|| watcher.len() == 10);
+    let stats = ended(&subscriber);
+    assert!((10..300).contains(&stats.events), "{stats}");
+    for event in 0..stats.events {
+        assert_eq!(watcher.recv_timeout(LONG).unwrap(), Delivery::Event(event), "{stats}");
+    }
+    here.flush(LONG).unwrap();
+    assert!(watcher.try_recv().is_err(), "{stats}");
+    let mut remote = Remote::new(reader(&server.url()).resume(store));
+    remote.receive_exactly(stats.events..300);
+    remote.ends_here();
+}
+
 pub(crate) fn a_purge_while_reading_is_a_gap() {
     let server = Server::start("");
     let admin = Admin::new(&server.url());

@@ -74,6 +74,7 @@ fn with_a_server() -> Vec<test_support::Test> {
         incoming::a_filter_sees_its_own_gaps_exactly,
         incoming::a_restored_filter_reports_the_losses_of_its_subjects,
         incoming::a_purge_while_reading_is_a_gap,
+        incoming::a_stop_between_messages_of_a_batch_loses_and_repeats_nothing,
         incoming::retention_takes_a_gap_of_the_exact_size,
         incoming::a_start_before_the_first_message_is_a_gap,
         incoming::fifty_restarts_at_random_times_lose_and_repeat_nothing,
