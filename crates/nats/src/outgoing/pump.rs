@@ -6,6 +6,7 @@
 //! sent. A message that is too large for the server is split. The messages in the stream are
 //! therefore in order, regardless of the state of the connection.
 
+use std::pin::Pin;
 use std::sync::{Arc, mpsc as blocking};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use eventcast::Watcher;
 use eventcast::error::TryRecvError;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::client::Connection;
 use crate::options::{OnFull, PublisherOptions};
@@ -56,6 +57,9 @@ pub(crate) struct Pump<T> {
     /// The subject of the last message that the server accepted. Messages without events use this
     /// subject, because a stream has already accepted it.
     subject: Option<Arc<str>>,
+    /// The timer for the next update of the statistics while a message is in flight. The timer is
+    /// kept between messages, because starting a timer may cost a system call.
+    update: Pin<Box<Sleep>>,
     has_ended: bool,
 }
 
@@ -110,6 +114,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
             requests,
             flushes: Vec::new(),
             subject: None,
+            update: Box::pin(sleep(LOOK)),
             has_ended: false,
         }
     }
@@ -301,6 +306,9 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         };
         tokio::pin!(attempt);
         loop {
+            if self.update.is_elapsed() {
+                self.update.as_mut().reset(Instant::now() + LOOK);
+            }
             tokio::select! {
                 biased;
                 answer = &mut attempt => return answer,
@@ -308,7 +316,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
                     let target = self.intake.received + self.watcher.len() as u64;
                     self.flushes.push((target, flush));
                 }
-                () = sleep(LOOK) => {
+                () = self.update.as_mut() => {
                     self.tell_link();
                     self.look();
                 }
