@@ -8,14 +8,14 @@ use std::time::Duration;
 use eventcast::Delivery::Event;
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest};
 use eventcast::bus::Start;
-use eventcast::error::FlushError;
 use eventcast::stats::SlowNotice;
 use eventcast::stats::Slowness::{self, CaughtUp, Full, Stuck, Unread};
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Watcher};
 
 use crate::support::{
-    LONG, available, inline, on_both, stopping_filter, stopping_handler, timed, turnstile, until, waits,
+    LONG, available, inline, on_both, stopping_filter, stopping_handler, timed, turnstile, until,
+    wait_until_full, waits,
 };
 
 const AFTER: Duration = Duration::from_secs(8);
@@ -36,12 +36,6 @@ fn check(clock: &FakeClock, times: u32) {
         clock.advance(PAUSE);
     }
     clock.wait_for_waiters(1);
-}
-
-/// Waits until the dispatcher waits for capacity in a watcher's queue, which only a flush shows.
-fn wait_until_full<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, name: &str) {
-    let is_named = |error| matches!(error, FlushError::Timeout { waiting_for, .. } if waiting_for == [name]);
-    until(|| bus.flush(Duration::ZERO).is_err_and(is_named));
 }
 
 /// Returns the notices so far, as the watcher's name and what is reported about it.
@@ -141,7 +135,6 @@ fn a_long_queue_that_the_bus_waits_for_is_full() {
     let (clock, bus) = timed(BusOptions::default());
     let mut full = waits(&bus, 100).name("full").watch().unwrap();
     bus.publisher().publish_batch(0..200_u64).unwrap();
-    until(|| full.len() == 100);
     wait_until_full(&bus, "full");
     let notices = monitor(&bus);
     for _ in 0..9 {

@@ -80,6 +80,11 @@ pub(crate) fn waits<T: Clone + Send + Sync + 'static>(
     bus.watch_builder().queue_capacity(queue_capacity).overflow(OverflowPolicy::Wait)
 }
 
+/// Waits until the dispatcher waits for capacity in the queue of a watcher, which a flush shows.
+pub(crate) fn wait_until_full<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, watcher: &str) {
+    until(|| bus.flush(Duration::ZERO).is_err_and(|error| error.to_string().contains(watcher)));
+}
+
 // ── deliveries and counts ──
 
 /// Receives everything up to the end.
