@@ -28,7 +28,7 @@ use super::hooks::{FilterHook, Hooks};
 use super::queue::{SliceQueue, events_in};
 use super::slice::{BatchSlice, SharedBatch, copied};
 
-/// The fields are in the order of memory, and the fields that every event needs come first. See
+/// The fields are in the order of memory, and those that every event needs are first. See
 /// [`WatcherState`].
 #[allow(clippy::struct_excessive_bools, reason = "they are independent, and a byte each")]
 #[repr(C)]

@@ -44,8 +44,8 @@ const NEVER: u64 = u64::MAX;
 
 /// The fields are in the order of memory. With thousands of watchers, each cache line that the
 /// fan-out touches costs more than all instructions for a watcher, so the fields that it reads for
-/// every event share the first line. The counters of either side have a pair of lines of their own,
-/// because processors may fetch lines in pairs.
+/// every event share the first line. Each side's counters are alone in a pair of lines, because
+/// processors may fetch lines in pairs.
 #[repr(C)]
 pub(crate) struct WatcherState {
     pub(crate) policy: OverflowPolicy,
