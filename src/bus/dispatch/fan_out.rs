@@ -176,8 +176,8 @@ impl<T: Clone> FanOut<T> {
         let first = self.accept(entry.len(), bus);
         if self.senders.is_empty() {
             bus.count_unheard(entry.len());
+            full_fence();
             if !self.history.keeps_events() {
-                full_fence();
                 shown();
                 return entry.discard();
             }
@@ -220,9 +220,6 @@ impl<T: Clone> FanOut<T> {
         let (events, last) = (batch.events().len(), self.senders.len().saturating_sub(1));
         let mut batch = Some(batch);
         let mut offered = 0;
-        if self.senders.is_empty() {
-            full_fence();
-        }
         for group in self.senders.chunks_mut(GROUP) {
             for sender in &mut *group {
                 // The last mailbox gets this thread's reference.
