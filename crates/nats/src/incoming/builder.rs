@@ -22,7 +22,8 @@ use crate::runtime::{Signal, connect_and_run};
 use crate::status::{OnStatus, StatusCell};
 
 use super::outlet::{Map, Outlet};
-use super::reader::{OnError, Parts, Reader, Shared};
+use super::parts::{OnError, Parts, Shared};
+use super::reader::Reader;
 use super::remote_event::{Mark, Remote};
 use super::remote_watcher::RemoteWatcher;
 use super::store::{FilePosition, PositionStore};

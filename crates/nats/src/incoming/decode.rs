@@ -6,7 +6,7 @@ use crate::positions::Step;
 use crate::wire::{Head, split};
 
 use super::items::Items;
-use super::reader::{Parts, Shared};
+use super::parts::{Parts, Shared};
 use super::session::Stored;
 
 /// Decodes messages, and counts and reports the events that cannot be decoded.
@@ -74,15 +74,5 @@ impl<T: 'static> Decoder<'_, T> {
         stats.undecodable = stats.undecodable.saturating_add(events);
         drop(stats);
         self.parts.complain(text);
-    }
-}
-
-impl<T> Parts<T> {
-    /// Reports a problem to the user-supplied hook.
-    pub(super) fn complain(&self, text: &str) {
-        if let Some(on_error) = &self.on_error {
-            // Panics in the hook are not propagated.
-            let _ = catch_unwind(AssertUnwindSafe(|| on_error(text)));
-        }
     }
 }

@@ -12,6 +12,7 @@ mod decode;
 mod items;
 mod ledger;
 mod outlet;
+mod parts;
 mod reader;
 mod remote_event;
 mod remote_watcher;

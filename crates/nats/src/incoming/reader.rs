@@ -1,34 +1,30 @@
 //! The incoming side's task, which reads messages, checks their positions, delivers the events, and
 //! saves the position that it has reached.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::Context;
 use async_nats::jetstream::context::ContextBuilder;
-use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::client::Connection;
-use crate::codec::Codec;
-use crate::options::{RetryOptions, Start, SubscriberOptions};
+use crate::options::{RetryOptions, Start};
 use crate::positions::Positions;
 use crate::retry::Backoff;
-use crate::runtime::Signal;
-use crate::status::{CLIENT_ENDED, StatusCell};
+use crate::status::CLIENT_ENDED;
 use crate::stop::{Stop, asked};
 use crate::wire::{Head, Malformed};
 
 use super::decode::Decoder;
 use super::ledger::Ledger;
 use super::outlet::{Outlet, Put};
+use super::parts::{Parts, Shared};
 use super::remote_event::Mark;
 use super::session::{Broken, Session, Stored, Wanted};
 use super::start::{Beginning, Place};
-use super::stats::NatsSubscriberStats;
-use super::store::{PositionStore, SavedPosition};
+use super::store::PositionStore;
 
 /// The timeout for requests to the server.
 const REQUEST: Duration = Duration::from_secs(5);
@@ -36,29 +32,6 @@ const REQUEST: Duration = Duration::from_secs(5);
 /// The maximum number of messages whose items are put into the outlet together. While these
 /// messages are handled, no further messages are requested.
 const MESSAGES: usize = 64;
-
-/// A user-supplied function that is called if a message cannot be read or the reader restarts.
-pub(crate) type OnError = Box<dyn Fn(&str) + Send + Sync>;
-
-/// The state that the program's handle shares with the task.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    pub(crate) stats: Arc<Mutex<NatsSubscriberStats>>,
-    pub(crate) status: StatusCell,
-    /// This signal is set once the reader has opened its first session. From then on, the reader
-    /// misses no message.
-    pub(crate) ready: Signal,
-}
-
-/// A reader's settings, its saved position, and the parts that the program supplies.
-pub(crate) struct Parts<T> {
-    pub(crate) options: SubscriberOptions,
-    pub(crate) codec: Box<dyn Codec<T>>,
-    pub(crate) store: Option<Arc<dyn PositionStore>>,
-    pub(crate) saved: Option<SavedPosition>,
-    pub(crate) own: HashSet<String>,
-    pub(crate) on_error: Option<OnError>,
-}
 
 /// The state of the incoming side's task.
 pub(crate) struct Reader<T> {

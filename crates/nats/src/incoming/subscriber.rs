@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::runtime::Signal;
 
-use super::reader::Shared;
+use super::parts::Shared;
 use super::stats::NatsSubscriberStats;
 
 /// The incoming side of a bridge, which reads a NATS JetStream stream and publishes the events on a
