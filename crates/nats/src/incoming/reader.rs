@@ -24,7 +24,6 @@ use super::parts::{Parts, Shared};
 use super::remote_event::Mark;
 use super::session::{Broken, Session, Stored, Wanted};
 use super::start::{Beginning, Place};
-use super::store::PositionStore;
 
 /// The timeout for requests to the server.
 const REQUEST: Duration = Duration::from_secs(5);
