@@ -199,7 +199,7 @@
 //! | `WatcherState::flags`, gone | reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |
 //! | `WatcherState::flags`, closed | dispatcher | acq-rel RMW | reader | acquire | the queue's last contents |
 //! | `WatcherState::flags`, finished | reader | acq-rel RMW | dispatcher, waiters | acquire | the reader's last counts, and what a handler did |
-//! | `WatcherState::wake_at` | dispatcher | relaxed, fence after | reader | relaxed, fence before | the capacity that the dispatcher wants |
+//! | `GotSide::wake_at` | dispatcher | relaxed, fence after | reader | relaxed, fence before | the capacity that the dispatcher wants |
 //! | `WatcherState::panics` | caller of user code | relaxed RMW | `stats` | relaxed | a count |
 //! | `SentSide::offered` | dispatcher | relaxed, before the queue and the lines below | `stats` | relaxed, after a fence | the total, which includes the other counts |
 //! | `SentSide::filtered`, `SentSide::missed`, `SentSide::high_water` | dispatcher | relaxed | `stats` | relaxed | counts |

@@ -10,7 +10,7 @@ use crate::bus::policy::OverflowPolicy;
 use crate::bus::wait::WakeCell;
 use crate::catch::catch_panic;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
-use crate::sync::{CachePadded, Parker, Tally};
+use crate::sync::{Parker, Tally};
 
 use super::end_reason::EndReason;
 use super::name::Name;
@@ -44,9 +44,11 @@ const NEVER: u64 = u64::MAX;
 
 /// The fields are in the order of memory. With thousands of watchers, each cache line that the
 /// fan-out touches costs more than all instructions for a watcher, so the fields that it reads for
-/// every event share the first line. Each side's counters are alone in a pair of lines, because
-/// processors may fetch lines in pairs.
-#[repr(C)]
+/// every event share the first line.
+///
+/// Processors may fetch lines in pairs. Wherever the memory begins, the line that the dispatcher
+/// writes for every event therefore has neighbours that are rarely read or written.
+#[repr(C, align(64))]
 pub(crate) struct WatcherState {
     pub(crate) policy: OverflowPolicy,
     flags: AtomicU8,
@@ -55,9 +57,6 @@ pub(crate) struct WatcherState {
     pub(crate) is_handler: bool,
     capacity: u32,
     pub(crate) wake_cell: WakeCell,
-    /// The value of `consumed` at which a dispatcher waiting for capacity wants to be woken, or
-    /// `NEVER`.
-    wake_at: AtomicU64,
     pub(crate) id: u64,
     pub(crate) name: Name,
     /// The position in the bus's order of events after which the watcher starts. Empty until the
@@ -65,14 +64,14 @@ pub(crate) struct WatcherState {
     start: OnceLock<u64>,
     panics: AtomicU64,
     /// The counters that are written only by the dispatcher.
-    sent: CachePadded<SentSide>,
+    sent: SentSide,
     /// The counters that are written only by the reader.
-    got: CachePadded<GotSide>,
+    got: GotSide,
 }
 
 /// The first line has the counters that change with every event.
 #[derive(Default)]
-#[repr(C)]
+#[repr(C, align(64))]
 struct SentSide {
     /// The lowest offset that has not been decided yet. Every event below it is in the queue,
     /// delivered or lost.
@@ -99,7 +98,7 @@ struct SentSide {
     oldest_age: Tally,
 }
 
-#[derive(Default)]
+#[repr(align(64))]
 struct GotSide {
     /// The number of delivered events, which the reader has taken out of the queue, and whose
     /// capacity it has freed.
@@ -111,6 +110,16 @@ struct GotSide {
     abandoned: AtomicU64,
     /// The offset up to which a handler has handled everything, including gaps.
     handled: AtomicU64,
+    /// The value of `consumed` at which a dispatcher waiting for capacity wants to be woken, or
+    /// `NEVER`. Only the dispatcher writes this value.
+    wake_at: AtomicU64,
+}
+
+impl GotSide {
+    fn new() -> Self {
+        let [consumed, stopped, abandoned, handled] = [0; 4].map(AtomicU64::new);
+        Self { consumed, stopped, abandoned, handled, wake_at: AtomicU64::new(NEVER) }
+    }
 }
 
 impl WatcherState {
@@ -129,13 +138,12 @@ impl WatcherState {
             // The cast does not truncate, because the builder has checked the capacity.
             capacity: capacity as u32,
             wake_cell: WakeCell::new(parker),
-            wake_at: AtomicU64::new(NEVER),
             id,
             name,
             start: OnceLock::new(),
             panics: AtomicU64::new(0),
-            sent: CachePadded::new(SentSide::default()),
-            got: CachePadded::new(GotSide::default()),
+            sent: SentSide::default(),
+            got: GotSide::new(),
         }
     }
 
@@ -212,7 +220,7 @@ impl WatcherState {
     pub(crate) fn want_room(&self, at: u64) {
         // Relaxed: the fence in `WakeCell::arm` orders this store before the second read of
         // `consumed`.
-        self.wake_at.store(at, Ordering::Relaxed);
+        self.got.wake_at.store(at, Ordering::Relaxed);
     }
 
     /// Requests a wake-up once `consumed` reaches the value `at`, unless an earlier wake-up is
@@ -220,15 +228,15 @@ impl WatcherState {
     pub(crate) fn wish_for_room(&self, at: u64) {
         // Relaxed, both: on an inline bus, `wake_at` is written only while the bus's lock is held.
         // The caller's fence orders the store before its second read of `consumed`.
-        let before = self.wake_at.load(Ordering::Relaxed);
+        let before = self.got.wake_at.load(Ordering::Relaxed);
         if before <= self.consumed() || at < before {
-            self.wake_at.store(at, Ordering::Relaxed);
+            self.got.wake_at.store(at, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn has_room(&self) {
         // Relaxed: a reader that sees this store late only checks a wake cell that is not armed.
-        self.wake_at.store(NEVER, Ordering::Relaxed);
+        self.got.wake_at.store(NEVER, Ordering::Relaxed);
     }
 
     /// Marks the mailbox as closed, after the dispatcher has put the last event into the queue.
@@ -268,7 +276,7 @@ impl WatcherState {
     #[inline]
     pub(crate) fn is_room_wanted(&self, consumed: u64) -> bool {
         // Relaxed: the caller's fence orders this load after `consumed`.
-        consumed >= self.wake_at.load(Ordering::Relaxed)
+        consumed >= self.got.wake_at.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_handled(&self, offset: u64) {
@@ -379,7 +387,7 @@ impl WatcherState {
     /// Returns whether the dispatcher is currently waiting for capacity in this queue.
     pub(crate) fn is_waited_for(&self) -> bool {
         // Relaxed: the result is only reported.
-        self.wake_at.load(Ordering::Relaxed) != NEVER
+        self.got.wake_at.load(Ordering::Relaxed) != NEVER
     }
 
     /// Runs user code for this watcher on the thread that runs the fan-out, so that a monitor can
