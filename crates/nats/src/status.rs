@@ -319,9 +319,12 @@ mod tests {
         fn exit(&self, _: &tracing::Id) {}
     }
 
+    /// Has a process of its own, because tracing decides once for all threads whether anybody wants
+    /// a line, and the other tests want none.
     #[cfg(feature = "tracing")]
     #[test]
     fn the_log_has_the_first_failure_and_the_recovery() {
+        test_support::in_own_process!();
         let lines = Arc::new(Mutex::new(Vec::new()));
         tracing::subscriber::with_default(Lines(lines.clone()), || {
             let cell = StatusCell::new("publisher to h", None);
