@@ -319,8 +319,8 @@ mod tests {
         fn exit(&self, _: &tracing::Id) {}
     }
 
-    /// Has a process of its own, because tracing decides once for all threads whether anybody wants
-    /// a line, and the other tests want none.
+    /// This test runs in its own process. tracing caches for all threads whether a subscriber wants
+    /// a line, and the threads of the other tests have no subscriber.
     #[cfg(feature = "tracing")]
     #[test]
     fn the_log_has_the_first_failure_and_the_recovery() {

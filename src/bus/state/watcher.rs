@@ -65,7 +65,7 @@ pub(crate) struct WatcherState {
     panics: AtomicU64,
     /// The counters that are written only by the dispatcher.
     sent: SentSide,
-    /// The counters that are written only by the reader.
+    /// The counters that are written only by the reader, and `wake_at`, which is read with them.
     got: GotSide,
 }
 

@@ -1,4 +1,4 @@
-//! What the parts of a reader share.
+//! Defines the settings and the state that the modules of a reader share.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
