@@ -23,6 +23,7 @@
 //!   (`clock.rs`).
 //! * Spinning is disabled, because it explores nothing that parking does not explore. An awaited
 //!   handler yields after two deliveries.
+//! * An event is offered to two mailboxes before their readers are woken, instead of 32.
 
 #[cfg(eventcast_loom)]
 mod model;
@@ -177,6 +178,10 @@ mod real {
     /// The number of direct deliveries without a sleeping reader after which the next publisher
     /// leaves its event to the reader or to the dispatcher.
     pub(crate) const MOST_BUSY_ROUNDS: u32 = 32;
+    /// The number of mailboxes to which a batch is offered before their readers are woken. One
+    /// fence is enough for many mailboxes. However, if there are thousands of mailboxes, those that
+    /// were offered the batch first are no longer in the processor's cache after the last offer.
+    pub(crate) const GROUP: usize = 32;
     /// The minimum number of waiting entries that a blocking receive pulls immediately. A blocking
     /// receive pulls fewer entries only when it would otherwise sleep.
     pub(crate) const MANY: usize = 32;

@@ -63,6 +63,13 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     },
     Replacement {
         file: "bus/dispatch/fan_out.rs",
+        place: "FanOut::offer_batch",
+        code: "for sender in group {",
+        change: "wakes the readers of the first group only",
+        written: "for sender in group.iter_mut().take(if $ON && offered > GROUP { 0 } else { GROUP }) {",
+    },
+    Replacement {
+        file: "bus/dispatch/fan_out.rs",
         place: "FanOut::register",
         code: "if !sender.is_offered() {",
         change: "takes in a watcher that has been stopped",

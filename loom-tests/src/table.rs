@@ -86,7 +86,7 @@ fn with_tables(text: &str, known: &[Record], (date, deep): &(String, Vec<Record>
     });
     let text = tables(&deepest.collect::<Vec<_>>());
     let sums = format!(
-        "`cargo loom` had {} executions. `cargo loom-deep` had {} on {date}, of the {} models that `cargo loom` stops.",
+        "`cargo loom` had {} executions. `cargo loom-deep` had {} on {date}, of the {} models stopped.",
         grouped(executions(known)),
         grouped(executions(deep)),
         deep.len()

@@ -56,6 +56,7 @@ pub(crate) const BUSY_ROUNDS: u32 = 1;
 pub(crate) const MANY: usize = 1;
 pub(crate) const LARGE_ROUND: usize = 2;
 pub(crate) const MOST_BUSY_ROUNDS: u32 = 2;
+pub(crate) const GROUP: usize = 2;
 /// The number of deliveries that an awaited handler handles before it yields to other tasks. The
 /// number is small to keep executions short.
 pub(crate) const TURN: usize = 2;

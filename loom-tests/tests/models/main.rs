@@ -26,6 +26,8 @@ mod direct;
 #[cfg(eventcast_loom)]
 mod eviction;
 #[cfg(eventcast_loom)]
+mod groups;
+#[cfg(eventcast_loom)]
 mod growing;
 #[cfg(eventcast_loom)]
 mod handles;
@@ -73,6 +75,7 @@ fn main() -> std::process::ExitCode {
         controls::models(),
         direct::models(),
         eviction::models(),
+        groups::models(),
         growing::models(),
         handles::models(),
         history::models(),

@@ -12,7 +12,7 @@ use crate::bus::mailbox::{BatchSlice, Entry, MailboxSender, SharedBatch};
 use crate::bus::options::Start;
 use crate::bus::state::{BusState, WatcherState};
 use crate::bus::wait::full_fence;
-use crate::sync::Arc;
+use crate::sync::{Arc, GROUP};
 
 use super::entry::{Control, Step};
 use super::history::History;
@@ -23,11 +23,6 @@ pub(crate) type Completion<T> = Box<dyn Fn(&mut T) + Send>;
 /// The highest position that a gap may reach. Later events are counted from this position onwards,
 /// so no count overflows.
 const LAST_POSITION: u64 = 1 << 62;
-
-/// The number of mailboxes to which a batch is offered before their readers are woken. One fence is
-/// enough for many mailboxes. However, if there are thousands of mailboxes, those that were offered
-/// the batch first are no longer in the processor's cache after the last offer.
-const GROUP: usize = 32;
 
 pub(super) struct FanOut<T> {
     pub(super) completion: Option<Completion<T>>,
