@@ -192,7 +192,9 @@ fn to_bus(state: State, runs: usize, options: BusOptions) -> Costs {
 /// Measures `try_publish` to an inline bus with one watcher.
 #[must_use]
 pub fn eventcast_inline(state: State, runs: usize) -> Costs {
-    let bus = ours::bus_with::<Payload>(ours::options().inline(true));
+    // A batch needs its capacity until the next receive call, when all its events have arrived.
+    let options = ours::options().inline(true).queue_capacity(2 * QUEUE);
+    let bus = ours::bus_with::<Payload>(options);
     let mut watcher = bus.watch().expect("the bus is open");
     let read = move |counted: &mut Counted| {
         while let Ok(batch) = watcher.recv_batch() {
