@@ -7,7 +7,9 @@ use super::json::{at, full_event};
 
 #[test]
 fn an_event_stays_small_enough_to_be_moved_by_value() {
-    assert_eq!(size_of::<Event>(), 464);
+    let size = size_of::<Event>();
+    // Shorter addresses make an event smaller.
+    assert!(if cfg!(target_pointer_width = "64") { size == 464 } else { size < 464 }, "{size}");
     assert_eq!(size_of::<Option<Timestamp>>(), size_of::<Timestamp>());
 }
 
