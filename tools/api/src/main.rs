@@ -3,12 +3,16 @@
 //! which a reviewer will notice. `--write` updates the files. The program also checks that
 //! rustdoc's search finds the words in `docs/search-words.txt`.
 //!
+//! `--since REVISION` compares the files with those of a git revision instead, and fails if a
+//! change breaks programs, which requires an incompatible version.
+//!
 //! The program reads rustdoc's JSON, which a stable rustdoc writes only with `RUSTC_BOOTSTRAP`.
 //! Cargo therefore runs this program instead of rustdoc, and the program sets the variable only for
 //! rustdoc. If the variable were set more widely, build scripts that check it would cause half of
 //! the dependencies to be rebuilt.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program of the repository")]
 
+mod breaks;
 mod search;
 
 use std::collections::BTreeSet;
@@ -20,6 +24,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use serde::Deserialize;
+
+use breaks::Effect;
 
 type Done<T> = Result<T, Box<dyn Error>>;
 
@@ -54,12 +60,13 @@ fn run_rustdoc() -> Done<bool> {
 }
 
 fn check_all() -> Done<bool> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let write = match env::args().skip(1).collect::<Vec<_>>().as_slice() {
         [] => false,
         [flag] if flag == "--write" => true,
-        _ => return Err("unexpected argument: the only one is --write".into()),
+        [flag, revision] if flag == "--since" => return is_compatible_since(&root, revision),
+        _ => return Err("unexpected arguments: there are --write and --since REVISION".into()),
     };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut is_same = true;
     for (library, file) in LIBRARIES {
         let file = root.join(file);
@@ -77,6 +84,38 @@ fn check_all() -> Done<bool> {
         }
     }
     Ok(is_same)
+}
+
+/// Prints what has changed in the files that record the API since a revision of the repository.
+/// Returns whether no change breaks programs.
+fn is_compatible_since(root: &Path, revision: &str) -> Done<bool> {
+    let git = |args: &[&str]| Command::new("git").current_dir(root).args(args).output();
+    let found = git(&["rev-parse", "--verify", "--end-of-options", &format!("{revision}^{{commit}}")])?;
+    if !found.status.success() {
+        return Err(
+            format!("cannot find '{revision}' in this repository: give a tag, branch or commit").into()
+        );
+    }
+    let mut is_compatible = true;
+    for (library, file) in LIBRARIES {
+        // A library that did not exist yet had no API.
+        let shown = git(&["show", "--end-of-options", &format!("{revision}:{file}")])?.stdout;
+        let now = fs::read_to_string(root.join(file))?;
+        for (change, effect) in breaks::changes(&String::from_utf8(shown)?, &now) {
+            let note = match effect {
+                Effect::Adds => "",
+                Effect::Breaks => "breaks: ",
+                Effect::BreaksWithoutDefault => "breaks if it has no default: ",
+            };
+            println!("{library}: {note}{change}");
+            is_compatible &= effect != Effect::Breaks;
+        }
+    }
+    println!(
+        "{}",
+        if is_compatible { "no change breaks programs" } else { "the next version must be incompatible" }
+    );
+    Ok(is_compatible)
 }
 
 /// Returns a library's API, one item per line, and the path of rustdoc's JSON. Returns `None` if
