@@ -3,8 +3,9 @@
 //!
 //! - `many_watchers tasks [TASKS] [WORKERS]`: one event at a time, to tasks of one tokio runtime
 //!   that all sleep when the event is published. Without WORKERS, the runtime has one thread. The
-//!   time ends when the last task has the event. tokio's broadcast channel takes turns with the bus.
-//! - `many_watchers fill [WATCHERS] [EVENTS]`: events are published while nobody reads.
+//!   time ends when the last task has the event. tokio's broadcast channel takes turns with the
+//!   bus.
+//! - `many_watchers fill [WATCHERS] [EVENTS]`: the watchers' queues fill, because no thread reads.
 //!
 //! `cargo run --profile bench -p eventcast-benches --example many_watchers tasks 20000`
 

@@ -1,7 +1,8 @@
 //! Models of a bus with three watchers. In a model, an event is offered to two watchers and their
 //! readers are woken before the event is offered to the third watcher.
 //!
-//! Nobody reads from the first two watchers, whose registrations are part of the set-up.
+//! No thread reads from the first two watchers in most models. The registrations are part of the
+//! set-up.
 
 use eventcast::testing::{Exploration, Payload, begin, finish, rest};
 use eventcast::{Broadcaster, Delivery, OverflowPolicy, Publisher, Watcher};

@@ -3,7 +3,7 @@
 //! which a reviewer will notice. `--write` updates the files. The program also checks that
 //! rustdoc's search finds the words in `docs/search-words.txt`.
 //!
-//! `--since REVISION` compares the files with those of a git revision instead, and fails if a
+//! `--since REVISION` compares the files with the files of a git revision instead, and fails if a
 //! change breaks programs, which requires an incompatible version.
 //!
 //! The program reads rustdoc's JSON, which a stable rustdoc writes only with `RUSTC_BOOTSTRAP`.

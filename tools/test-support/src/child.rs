@@ -11,6 +11,10 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 /// The environment variable that marks a process as a child and contains its orders.
 const ORDERS: &str = "EVENTCAST_TEST_CHILD";
 
+/// The environment variable that names an emulator, which must start the test programs if they are
+/// built for another processor.
+const RUNNER: &str = "EVENTCAST_RUNNER";
+
 /// The separator between orders. The separator does not occur in paths or names.
 const SEPARATOR: char = '\u{1f}';
 
@@ -58,7 +62,8 @@ pub fn orders() -> Option<Vec<String>> {
 /// command, which executes the command line that follows it.
 fn command(through: &[&str], test: &str, orders: &[&str]) -> Command {
     let program = env::current_exe().expect("the path of this program");
-    let mut words = through.iter().map(OsStr::new).chain([program.as_os_str()]);
+    let runner = env::var_os(RUNNER);
+    let mut words = through.iter().map(OsStr::new).chain(runner.as_deref()).chain([program.as_os_str()]);
     let mut command = Command::new(words.next().expect("the program is one"));
     // If an ignored test is running, its child must not be ignored.
     command.args(words).args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"]);
