@@ -33,7 +33,7 @@ fn main() {
     let mut number = || args.next().map(|number| number.parse().expect("a number"));
     match what.as_str() {
         "tasks" => tasks(number().unwrap_or(20_000), number().unwrap_or(0)),
-        "fill" => fill(number().unwrap_or(10_000), number().unwrap_or(1000) as u64),
+        "fill" => fill(number().unwrap_or(10_000), number().unwrap_or(1000) as u32),
         _ => println!("many_watchers tasks [TASKS] [WORKERS] | fill [WATCHERS] [EVENTS]"),
     }
 }
@@ -166,7 +166,7 @@ fn tasks(tasks: usize, workers: usize) {
     }
 }
 
-fn fill(watchers: usize, events: u64) {
+fn fill(watchers: usize, events: u32) {
     for (name, is_inline) in [("eventcast", false), ("eventcast, inline", true)] {
         let rounds = (0..ROUNDS).map(|_| {
             let bus = bus(is_inline);
@@ -175,11 +175,11 @@ fn fill(watchers: usize, events: u64) {
             bus.flush(LONG).expect("the bus has no handlers");
             let publisher = bus.publisher();
             let used = ProcessTime::now();
-            (0..events).for_each(|event| publisher.publish(event).expect("the bus is open"));
+            (0..u64::from(events)).for_each(|event| publisher.publish(event).expect("the bus is open"));
             bus.flush(LONG).expect("the bus has no handlers");
             let used = used.elapsed();
-            assert!(watching.iter().all(|watcher| watcher.len() as u64 == events.min(QUEUE as u64)));
-            used.as_secs_f64() * 1e6 / events as f64
+            assert!(watching.iter().all(|watcher| watcher.len() == QUEUE.min(events as usize)));
+            used.as_secs_f64() * 1e6 / f64::from(events)
         });
         let used = median(rounds);
         println!("{name:18} {used:9.1} us of processor time for an event to {watchers} watchers");
