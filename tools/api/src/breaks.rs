@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-/// What a change means for programs that use the library.
+/// The effect of a change on programs that use the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Some programs no longer compile.
@@ -16,8 +16,8 @@ pub(crate) enum Effect {
     Adds,
 }
 
-/// Returns each removed line with `-`, and each added line with `+`, in the order of the lines, and
-/// what the change means.
+/// Returns each removed line with `-`, then each added line with `+`, and the effect of each
+/// change.
 pub(crate) fn changes(before: &str, after: &str) -> Vec<(String, Effect)> {
     let [old, new] = [before, after].map(|text| text.lines().collect::<BTreeSet<_>>());
     let gone = old.difference(&new).filter(|line| !new.contains(eased(line).as_str()));
